@@ -1,0 +1,58 @@
+"""tautcut: clusters and classifies the vertices of a similarity graph by Multiclass Total Variation."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from tautcut.estimators import MTVClassifier, MTVClustering
+    from tautcut.graph import Graph
+    from tautcut.metrics import purity
+    from tautcut.neighbors import knn_graph
+    from tautcut.problem import Partition, Problem, balanced_cut_energy
+    from tautcut.solver import Result, solve
+    from tautcut.stopping import Status, StopRule
+
+# Loaded on first use, so that the solver works where scikit-learn or numba is not installed.
+_HOME = {
+    "Graph": "graph",
+    "MTVClassifier": "estimators",
+    "MTVClustering": "estimators",
+    "Partition": "problem",
+    "Problem": "problem",
+    "Result": "solver",
+    "Status": "stopping",
+    "StopRule": "stopping",
+    "balanced_cut_energy": "problem",
+    "knn_graph": "neighbors",
+    "purity": "metrics",
+    "solve": "solver",
+}
+
+__all__ = [
+    "Graph",
+    "MTVClassifier",
+    "MTVClustering",
+    "Partition",
+    "Problem",
+    "Result",
+    "Status",
+    "StopRule",
+    "balanced_cut_energy",
+    "knn_graph",
+    "purity",
+    "solve",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'tautcut' has no attribute {name!r}")
+    return getattr(import_module(f"tautcut.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

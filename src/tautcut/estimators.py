@@ -1,0 +1,410 @@
+"""The two scikit-learn estimators: thin skins that check what scikit-learn checks, build the graph, hand over to the
+restarts and store what comes back. No algorithm lives here.
+"""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import ExitStack
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+)
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+
+from tautcut.errors import GraphWarning, InputError
+from tautcut.graph import Graph
+from tautcut.neighbors import knn_graph, nearest
+from tautcut.observers import ProgressBar
+from tautcut.problem import UNLABELLED, FloatArray, IntArray, Problem, lam_of_prior
+from tautcut.restarts import Plan, best_of_starts
+from tautcut.solver import Result
+from tautcut.stopping import StopRule
+
+AFFINITIES = ("knn", "precomputed")
+
+
+class _MTVEstimator(BaseEstimator):  # type: ignore[misc]
+    """What the two estimators share: the knobs, the graph, the run, and memberships of new points."""
+
+    def __init__(
+        self,
+        *,
+        affinity: str,
+        n_neighbors: int,
+        class_prior: ArrayLike | None,
+        init: str | ArrayLike,
+        n_init: int,
+        algorithm: str,
+        search: str,
+        min_cluster_size: int | None,
+        max_iter: int,
+        tol: float,
+        device: str,
+        dtype: str,
+        n_jobs: int | None,
+        verbose: bool,
+        random_state: int | np.random.Generator | np.random.RandomState | None,
+    ) -> None:
+        self.affinity = affinity
+        self.n_neighbors = n_neighbors
+        self.class_prior = class_prior
+        self.init = init
+        self.n_init = n_init
+        self.algorithm = algorithm
+        self.search = search
+        self.min_cluster_size = min_cluster_size
+        self.max_iter = max_iter
+        self.tol = tol
+        self.device = device
+        self.dtype = dtype
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def _graph_of(self, X: Any) -> Graph:
+        """The graph that X is, or the nearest-neighbour graph of its rows."""
+        if self.affinity not in AFFINITIES:
+            raise InputError(f"affinity must be one of {', '.join(AFFINITIES)}; found {self.affinity!r}.")
+        if self.affinity == "precomputed":
+            graph = Graph.from_any(X)
+            self.n_features_in_ = graph.n_vertices
+        else:
+            X = validate_data(self, X, accept_sparse="csr", ensure_min_samples=2, dtype="numeric")
+            graph = knn_graph(X, _affordable_neighbours(self.n_neighbors, X.shape[0]))
+            self._X_fit = X
+        _warn_of_pieces(graph)
+        return graph
+
+    def _fit_problem(self, problem: Problem) -> Result:
+        plan = Plan(
+            init=self.init, n_init=self.n_init, algorithm=self.algorithm, search=self.search,
+            min_cluster_size=self.min_cluster_size, stop=StopRule(tol=self.tol, max_iter=self.max_iter),
+            device=self.device, dtype=self.dtype, n_jobs=self.n_jobs,
+        )  # fmt: skip
+        with ExitStack() as stack:
+            bars = [stack.enter_context(ProgressBar(self.n_init, self.max_iter))] if self.verbose else []
+            result = best_of_starts(problem, plan, rng=_generator(self.random_state), observers=bars)
+        self.graph_ = problem.graph
+        self.memberships_ = agreeing_memberships(result.memberships, result.partition.labels)
+        self.energy_ = result.partition.energy
+        self.relaxed_energy_ = result.relaxed_energy
+        self.status_ = result.status
+        self.n_iter_ = result.n_iter
+        self.history_ = result.history
+        return result
+
+    def _memberships_of(self, X: Any) -> FloatArray:
+        """Memberships of new points: the mean over their nearest neighbours in the training data.
+
+        With `affinity="precomputed"`, X holds the (n_new, n_train) similarities, and they weight the mean.
+        """
+        check_is_fitted(self, "memberships_")
+        if self.affinity == "precomputed":
+            return _weighted_mean(X, self.memberships_)
+        X = validate_data(self, X, accept_sparse="csr", reset=False, dtype="numeric")
+        n_train = self.memberships_.shape[0]
+        neighbours, _ = nearest(self._X_fit, X, _affordable_neighbours(self.n_neighbors, n_train))
+        return np.asarray(self.memberships_[neighbours].mean(axis=1))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = self.affinity == "precomputed"
+        return tags
+
+
+class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, _MTVEstimator):  # type: ignore[misc]
+    """Cluster by Multiclass Total Variation: minimise Σ_r Cut(A_r, A_rᶜ) / min{λ_r |A_r|, |A_rᶜ|}.
+
+    Parameters
+    ----------
+    n_clusters : int, default 8
+        R.
+    affinity : {"knn", "precomputed"}, default "knn"
+        "knn" builds the nearest-neighbour graph of the rows of X; with "precomputed", X is the graph: scipy sparse,
+        dense, `Graph`, networkx or igraph.
+    n_neighbors : int, default 10
+        Neighbours of each point, for "knn" and for `predict`.
+    class_prior : array-like of shape (n_clusters,), default None
+        Expected share π_r of each cluster, λ_r = (1 − π_r)/π_r. None is 1/R each, the paper's λ = R − 1.
+    init : {"multilevel", "ncut-seeds", "ncut", "random"} or array of shape (n_samples, n_clusters)
+        The starts: a multilevel partition; the paper's procedures (b) and (a); noise; or your own.
+    n_init : int, default 1
+        Starts; the lowest energy wins.
+    algorithm : {"fast", "paper"}, default "fast"
+        "paper" is Algorithm 1 as printed.
+    search : {"short", "thorough", "none"}, default "short"
+        The search on top of the starts: greedy moves and merge–split evolution.
+    min_cluster_size : int, default None
+        The search keeps every cluster at least this large. None is a quarter of the expected size.
+    max_iter : int, default 2000
+        Inner iterations per start.
+    tol : float, default 1e-4
+        Relative change of the relaxed energy at which a start has converged.
+    device : {"cpu", "reference"}, default "cpu"
+    dtype : {"float32", "float64"}, default "float32"
+    n_jobs : int, default None
+        Starts at a time, as joblib tasks.
+    verbose : bool, default False
+        Show a progress bar.
+    random_state : int, Generator, RandomState or None
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_samples,)
+    memberships_ : ndarray of shape (n_samples, n_clusters)
+        Rows on the simplex; the largest entry is the label's.
+    energy_ : float
+        (P) of `labels_`.
+    relaxed_energy_ : float
+    status_ : Status
+        Why the run stopped, as a sentence.
+    n_iter_ : int
+    history_ : tuple of Step
+    graph_ : Graph
+    n_features_in_ : int
+
+    References
+    ----------
+    X. Bresson, T. Laurent, D. Uminsky, J. H. von Brecht: Multiclass Total Variation Clustering. NIPS 2013.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from tautcut import MTVClustering, purity
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = MTVClustering(n_clusters=10, random_state=0).fit(X)
+    >>> purity(model.labels_, y) > 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        affinity: Literal["knn", "precomputed"] = "knn",
+        n_neighbors: int = 10,
+        class_prior: ArrayLike | None = None,
+        init: str | ArrayLike = "multilevel",
+        n_init: int = 1,
+        algorithm: Literal["fast", "paper"] = "fast",
+        search: Literal["short", "thorough", "none"] = "short",
+        min_cluster_size: int | None = None,
+        max_iter: int = 2000,
+        tol: float = 1e-4,
+        device: str = "cpu",
+        dtype: Literal["float32", "float64"] = "float32",
+        n_jobs: int | None = None,
+        verbose: bool = False,
+        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        super().__init__(
+            affinity=affinity, n_neighbors=n_neighbors, class_prior=class_prior, init=init, n_init=n_init,
+            algorithm=algorithm, search=search, min_cluster_size=min_cluster_size, max_iter=max_iter, tol=tol,
+            device=device, dtype=dtype, n_jobs=n_jobs, verbose=verbose, random_state=random_state,
+        )  # fmt: skip
+
+    def fit(self, X: Any, y: Any = None) -> MTVClustering:
+        """Cluster the rows of X, or the vertices of the graph X; y is ignored."""
+        _check_cluster_count(self.n_clusters)
+        graph = self._graph_of(X)
+        problem = Problem(graph, self.n_clusters, lam_of_prior(self.class_prior, self.n_clusters))
+        self.labels_ = self._fit_problem(problem).partition.labels
+        self._n_features_out = problem.n_clusters
+        return self
+
+    def predict(self, X: Any) -> IntArray:
+        """The cluster of new points: the largest of their memberships."""
+        return np.asarray(self._memberships_of(X).argmax(axis=1))
+
+    def transform(self, X: Any) -> FloatArray:
+        """The memberships of new points, shape (n_new, n_clusters)."""
+        return self._memberships_of(X)
+
+
+class MTVClassifier(ClassifierMixin, _MTVEstimator):  # type: ignore[misc]
+    """Classify by a few labels: the same energy, minimised over partitions that keep the known labels.
+
+    The knobs are those of :class:`MTVClustering`, without `n_clusters`. With labels, every named `init` is the known
+    labels propagated by (I + L)⁻¹.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The labels seen, sorted; only these are predicted.
+    transduction_ : ndarray of shape (n_samples,)
+        A label for every sample; the known ones are kept.
+    memberships_, energy_, relaxed_energy_, status_, n_iter_, history_, graph_, n_features_in_
+        As for :class:`MTVClustering`; the columns of `memberships_` follow `classes_`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_digits
+    >>> from tautcut import MTVClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> few = np.full(len(y), -1)
+    >>> few[:50] = y[:50]
+    >>> model = MTVClassifier(random_state=0).fit(X, few)
+    >>> bool((model.transduction_ == y).mean() > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        affinity: Literal["knn", "precomputed"] = "knn",
+        n_neighbors: int = 10,
+        class_prior: ArrayLike | None = None,
+        init: str | ArrayLike = "multilevel",
+        n_init: int = 1,
+        algorithm: Literal["fast", "paper"] = "fast",
+        search: Literal["short", "thorough", "none"] = "short",
+        min_cluster_size: int | None = None,
+        max_iter: int = 2000,
+        tol: float = 1e-4,
+        device: str = "cpu",
+        dtype: Literal["float32", "float64"] = "float32",
+        n_jobs: int | None = None,
+        verbose: bool = False,
+        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    ) -> None:
+        super().__init__(
+            affinity=affinity, n_neighbors=n_neighbors, class_prior=class_prior, init=init, n_init=n_init,
+            algorithm=algorithm, search=search, min_cluster_size=min_cluster_size, max_iter=max_iter, tol=tol,
+            device=device, dtype=dtype, n_jobs=n_jobs, verbose=verbose, random_state=random_state,
+        )  # fmt: skip
+
+    def fit(self, X: Any, y: Any) -> MTVClassifier:
+        """Label every row of X, or vertex of the graph X; y holds −1, None or NaN where the label is unknown."""
+        if y is None:
+            raise InputError("MTVClassifier requires y to be passed, but the target y is None.")
+        graph = self._graph_of(X)
+        self.classes_, codes = encode_labels(y, graph.n_vertices)
+        R = self.classes_.size
+        problem = Problem(graph, R, lam_of_prior(self.class_prior, R), codes)
+        self.transduction_ = self.classes_[self._fit_problem(problem).partition.labels]
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class of new points: the largest of their memberships."""
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """The memberships of new points, columns in the order of `classes_`."""
+        return self._memberships_of(X)
+
+
+def encode_labels(y: Any, n_vertices: int) -> tuple[NDArray[Any], IntArray]:
+    """The classes in y, and y as their numbers with −1 where the label is −1, None or NaN."""
+    target = np.asarray(y)
+    if target.ndim == 2 and target.shape[1] == 1:
+        warnings.warn("A column-vector y was passed when a 1d array was expected.", _conversion_warning(), 3)
+        target = target.ravel()
+    if target.ndim != 1:
+        raise InputError(f"y must be one label per sample; found shape {target.shape}.")
+    if target.size != n_vertices:
+        check_consistent_length(target, range(n_vertices))
+    known = np.array([not _is_unknown(value) for value in target.tolist()], dtype=bool)
+    if not known.any():
+        raise InputError("y has no labelled point: every label is −1, None or NaN. Give at least one label.")
+    kept = target[known]
+    if target.dtype == object and all(isinstance(value, str) for value in kept):
+        kept = kept.astype(str)
+    elif target.dtype == object:
+        kept = np.array(kept.tolist())
+    check_classification_targets(kept)
+    classes, codes = np.unique(kept, return_inverse=True)
+    encoded = np.full(n_vertices, UNLABELLED, dtype=np.int64)
+    encoded[known] = codes
+    return classes, encoded
+
+
+def agreeing_memberships(F: FloatArray, labels: IntArray) -> FloatArray:
+    """F with the largest entry of each row moved to its label, where the search has moved the vertex."""
+    agreeing = F.copy()
+    moved = np.flatnonzero(F.argmax(axis=1) != labels)
+    largest = F[moved].argmax(axis=1)
+    agreeing[moved, labels[moved]] = F[moved, largest]
+    agreeing[moved, largest] = F[moved, labels[moved]]
+    return agreeing
+
+
+def _is_unknown(value: Any) -> bool:
+    if value is None:
+        return True
+    if isinstance(value, str | bytes | bool):
+        return False
+    return bool(value != value or value == UNLABELLED)
+
+
+def _conversion_warning() -> type[Warning]:
+    from sklearn.exceptions import DataConversionWarning
+
+    warning: type[Warning] = DataConversionWarning
+    return warning
+
+
+def _generator(random_state: int | np.random.Generator | np.random.RandomState | None) -> np.random.Generator:
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31))
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"random_state must be None, a whole number ≥ 0 or a generator; found {random_state!r}.") from error
+
+
+def _check_cluster_count(n_clusters: Any) -> None:
+    if isinstance(n_clusters, bool) or not isinstance(n_clusters, int | np.integer) or n_clusters < 1:
+        raise InputError(f"n_clusters must be a whole number ≥ 1; found {n_clusters!r}.")
+
+
+def _affordable_neighbours(n_neighbors: int, n_points: int) -> int:
+    """n_neighbors, or all other points where there are fewer."""
+    if isinstance(n_neighbors, int | np.integer) and n_neighbors >= n_points > 1:
+        message = f"n_neighbors={n_neighbors} is more than the other {n_points - 1} points; all of them are used."
+        warnings.warn(message, GraphWarning, stacklevel=4)
+        return n_points - 1
+    return n_neighbors
+
+
+def _warn_of_pieces(graph: Graph) -> None:
+    n_isolated = int((np.diff(graph.indptr) == 0).sum())
+    n_components = graph.components()[0]
+    if n_isolated:
+        message = f"{n_isolated} of the {graph.n_vertices} vertices are isolated; their labels are arbitrary."
+        warnings.warn(message, GraphWarning, stacklevel=4)
+    if n_components - n_isolated > 1:
+        message = (
+            f"the graph has {n_components - n_isolated} components beside isolated vertices; no cut is needed between "
+            "them. Raise n_neighbors, or cluster them apart, if that is not meant."
+        )
+        warnings.warn(message, GraphWarning, stacklevel=4)
+
+
+def _weighted_mean(X: Any, memberships: FloatArray) -> FloatArray:
+    """Memberships of new points from their (n_new, n_train) similarities; uniform where all of them are zero."""
+    S = sp.csr_matrix(X, dtype=np.float64)
+    if S.shape[1] != memberships.shape[0]:
+        raise InputError(
+            f"X must hold similarities to the {memberships.shape[0]} training points, one column each; "
+            f"found {S.shape[1]} columns."
+        )
+    if S.nnz and (not np.isfinite(S.data).all() or S.data.min() < 0):
+        raise InputError(f"similarities must be finite and ≥ 0; found {S.data[~(S.data >= 0)][:1]}.")
+    total = np.asarray(S.sum(axis=1)).ravel()
+    mean = np.full((S.shape[0], memberships.shape[1]), 1.0 / memberships.shape[1])
+    has_any = total > 0
+    mean[has_any] = (S[has_any] @ memberships) / total[has_any, None]
+    return mean

@@ -1,0 +1,131 @@
+"""The oracle: every operation of Algorithm 1 in plain float64 NumPy, one formula per function, written to be
+read. Every faster engine is tested against this one. Nothing here is tuned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from tautcut.graph import Graph
+from tautcut.kernels import Measures, StepSizes, gradient_norm, scaled_weights
+from tautcut.problem import FloatArray, IntArray, Problem, cuts
+
+
+def gradient_matrix(graph: Graph) -> sp.csr_matrix:
+    """K, one row w_ij (e_i − e_j) per undirected edge (decision 0001), shape (n_edges, n_vertices)."""
+    upper = sp.triu(graph.to_scipy(), 1).tocoo()
+    rows = np.arange(upper.nnz)
+    data = np.concatenate([upper.data, -upper.data])
+    where = (np.concatenate([rows, rows]), np.concatenate([upper.row, upper.col]))
+    return sp.csr_matrix((data, where), shape=(upper.nnz, graph.n_vertices))
+
+
+def total_variation(K: sp.csr_matrix, F: FloatArray) -> FloatArray:
+    """T(f_r) = ‖K f_r‖₁, shape (R,)."""
+    return np.asarray(np.abs(K @ F).sum(axis=0))
+
+
+def lambda_median(F: FloatArray, rank: IntArray) -> FloatArray:
+    """med_λ(f_r): the (k_r + 1)-th largest value of each column."""
+    descending = -np.sort(-F, axis=0)
+    return descending[rank, np.arange(F.shape[1])]
+
+
+def balance(F: FloatArray, lam: FloatArray, median: FloatArray) -> FloatArray:
+    """B(f_r) = ‖f_r − med_λ(f_r)‖_{1,λ}, where |t|_λ is λt for t ≥ 0 and −t below."""
+    H = F - median
+    return np.where(H > 0, lam * H, -H).sum(axis=0)
+
+
+def tie_value(F: FloatArray, lam: FloatArray, median: FloatArray) -> FloatArray:
+    """(n⁻ − λ n⁺) / n⁰, what ∂B assigns to the values equal to the median (Theorem 2)."""
+    above, below, equal = ((test).sum(axis=0) for test in (median < F, median > F, median == F))
+    return np.asarray((below - lam * above) / equal)
+
+
+def subgradient(F: FloatArray, lam: FloatArray, median: FloatArray, tie: FloatArray) -> FloatArray:
+    """An element of ∂B(f_r) in each column (Theorem 2)."""
+    return np.where(median < F, lam, np.where(median == F, tie, -1.0))
+
+
+def project_simplex(X: FloatArray) -> FloatArray:
+    """The nearest point of Σ: each row x becomes max(x − t, 0) with t such that the row sums to one."""
+    R = X.shape[1]
+    descending = -np.sort(-X, axis=1)
+    excess = np.cumsum(descending, axis=1) - 1.0
+    support = (descending * np.arange(1, R + 1) > excess).sum(axis=1)
+    threshold = excess[np.arange(len(X)), support - 1] / support
+    return np.maximum(X - threshold[:, None], 0.0)
+
+
+def project(X: FloatArray, labels: IntArray) -> FloatArray:
+    """The nearest point of C = Σ ∩ Λ: labelled rows are e_r, the others lie on the simplex."""
+    F = project_simplex(X)
+    fixed = labels >= 0
+    F[fixed] = np.eye(X.shape[1])[labels[fixed]]
+    return F
+
+
+@dataclass
+class ReferenceArrays:
+    """F, the extrapolated F̄, the F^k of the outer step with its target G, and the duals P of the edges."""
+
+    F: FloatArray
+    F_bar: FloatArray
+    F_k: FloatArray
+    G: FloatArray
+    P: FloatArray
+
+
+class ReferenceKernels:
+    """The float64 NumPy engine."""
+
+    name = "reference"
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self._lam = np.asarray(problem.lam)
+        self._labels = np.asarray(problem.labels)
+        graph = problem.graph
+        weights, self.unit = scaled_weights(graph)
+        self._K = gradient_matrix(Graph(graph.indptr, graph.indices, weights))
+        self.lipschitz = gradient_norm(graph, weights)
+
+    def allocate(self, F: FloatArray) -> ReferenceArrays:
+        F = np.array(F, dtype=np.float64)
+        return ReferenceArrays(F, F.copy(), F.copy(), F.copy(), np.zeros((self._K.shape[0], F.shape[1])))
+
+    def measure(self, arrays: ReferenceArrays) -> Measures:
+        F = arrays.F
+        median = lambda_median(F, self._problem.median_rank)
+        return Measures(
+            T=total_variation(self._K, F),
+            B=balance(F, self._lam, median),
+            median=median,
+            tie=tie_value(F, self._lam, median),
+            squared_step=float(((F - arrays.F_k) ** 2).sum()),
+        )
+
+    def linearise(self, arrays: ReferenceArrays, measures: Measures, delta: float) -> None:
+        V = subgradient(arrays.F, self._lam, measures.median, measures.tie)
+        arrays.G = arrays.F + V * (delta * measures.E / measures.B)
+        arrays.F_k = arrays.F.copy()
+        arrays.F_bar = arrays.F.copy()
+
+    def iterate(self, arrays: ReferenceArrays, scale: FloatArray, steps: StepSizes) -> None:
+        P = arrays.P + steps.sigma * (self._K @ arrays.F_bar) * scale
+        arrays.P = P / np.maximum(np.abs(P), 1.0)
+        F_old = arrays.F
+        F = F_old - steps.tau * (self._K.T @ arrays.P) * scale
+        arrays.F = project((F + steps.tau * arrays.G) / (1.0 + steps.tau), self._labels)
+        arrays.F_bar = (1.0 + steps.theta) * arrays.F - steps.theta * F_old
+
+    def harden(self, arrays: ReferenceArrays) -> tuple[IntArray, FloatArray]:
+        labels = arrays.F.argmax(axis=1).astype(np.int64)
+        return labels, cuts(self._problem.graph, labels, self._problem.n_clusters)
+
+    def memberships(self, arrays: ReferenceArrays, *, previous: bool = False) -> FloatArray:
+        return (arrays.F_k if previous else arrays.F).copy()

@@ -1,0 +1,275 @@
+"""Rows of F and P as SIMD registers inside Numba code.
+
+A `Row` is one row of an array with R columns, held in a few LLVM vector registers: pieces of eight lanes and a
+shorter last one. Numba's own loop over a compile-time R is unrolled to scalar code, about three times slower
+(decision 0010). This module owns the type, its arithmetic and its loads and stores; it knows nothing of graphs.
+
+All functions here are intrinsics: they exist only inside `numba.njit` functions. Widths are compile-time constants.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic, models, overload, register_model
+
+# NaN and infinities keep their meaning; only the order of additions is free.
+_FLAGS = ("reassoc", "nsz", "arcp", "contract")
+_LANES = 8
+
+
+def padded_width(n_columns: int) -> int:
+    """The number of lanes that hold `n_columns` values: full pieces of eight, then a power of two."""
+    full, rest = divmod(n_columns, _LANES)
+    return full * _LANES + (1 << (rest - 1).bit_length() if rest else 0)
+
+
+def _piece_widths(width: int) -> list[int]:
+    full, rest = divmod(width, _LANES)
+    return [_LANES] * full + ([rest] if rest else [])
+
+
+class Row(types.Type):  # type: ignore[misc]
+    """The Numba type of a row: `width` lanes of `dtype`."""
+
+    def __init__(self, dtype: Any, width: int) -> None:
+        self.dtype, self.width = dtype, width
+        super().__init__(name=f"Row({dtype}, {width})")
+
+
+@register_model(Row)
+class _RowModel(models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, row: Row) -> None:
+        element = manager.lookup(row.dtype).get_value_type()
+        pieces = [ir.VectorType(element, lanes) for lanes in _piece_widths(row.width)]
+        super().__init__(manager, row, ir.LiteralStructType(pieces))
+
+
+def _pieces(builder: Any, value: Any) -> list[Any]:
+    return [builder.extract_value(value, k) for k in range(len(value.type.elements))]
+
+
+def _join(builder: Any, pieces: list[Any]) -> Any:
+    value = ir.Constant(ir.LiteralStructType([piece.type for piece in pieces]), ir.Undefined)
+    for k, piece in enumerate(pieces):
+        value = builder.insert_value(value, piece, k)
+    return value
+
+
+def _vector_name(vector: Any) -> str:
+    return f"v{vector.count}f{32 if isinstance(vector.element, ir.FloatType) else 64}"
+
+
+def _call(builder: Any, name: str, result: Any, args: list[Any], flags: tuple[str, ...] = ()) -> Any:
+    signature = ir.FunctionType(result, [arg.type for arg in args])
+    function = cgutils.get_or_insert_function(builder.module, signature, name)
+    return builder.call(function, args, fastmath=flags)
+
+
+def _addresses(context: Any, builder: Any, array_type: Any, array: Any, index: Any, row: Row) -> list[Any]:
+    """Pointers to the pieces of row `index` of a one- or two-dimensional C-ordered array."""
+    view = context.make_array(array_type)(context, builder, array)
+    start = builder.ptrtoint(view.data, ir.IntType(64))
+    if array_type.ndim == 2:
+        stride = cgutils.unpack_tuple(builder, view.strides, 2)[0]
+        start = builder.add(start, builder.mul(stride, index))
+    element = context.get_value_type(row.dtype)
+    itemsize = context.get_abi_sizeof(element)
+    pointers, offset = [], 0
+    for lanes in _piece_widths(row.width):
+        address = builder.add(start, ir.Constant(ir.IntType(64), offset * itemsize))
+        pointers.append(builder.inttoptr(address, ir.VectorType(element, lanes).as_pointer()))
+        offset += lanes
+    return pointers
+
+
+@intrinsic(prefer_literal=True)  # type: ignore[untyped-decorator]
+def load(typing_context: Any, array: Any, index: Any, width: Any) -> Any:
+    """Row `index` of `array`."""
+    row = Row(array.dtype, width.literal_value)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        index = context.cast(builder, args[1], signature.args[1], types.int64)
+        pieces = []
+        for pointer in _addresses(context, builder, signature.args[0], args[0], index, row):
+            piece = builder.load(pointer)
+            piece.align = context.get_abi_sizeof(context.get_value_type(row.dtype))
+            pieces.append(piece)
+        return _join(builder, pieces)
+
+    return row(array, index, width), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def store(typing_context: Any, array: Any, index: Any, row: Any) -> Any:
+    """Write a row to `array[index]`."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        index = context.cast(builder, args[1], signature.args[1], types.int64)
+        pointers = _addresses(context, builder, signature.args[0], args[0], index, row)
+        for piece, pointer in zip(_pieces(builder, args[2]), pointers, strict=True):
+            written = builder.store(piece, pointer)
+            written.align = context.get_abi_sizeof(context.get_value_type(row.dtype))
+        return context.get_dummy_value()
+
+    return types.void(array, index, row), generate
+
+
+@intrinsic(prefer_literal=True)  # type: ignore[untyped-decorator]
+def full(typing_context: Any, value: Any, width: Any) -> Any:
+    """A row whose lanes all hold `value`."""
+    row = Row(value, width.literal_value)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pieces = []
+        for lanes in _piece_widths(row.width):
+            vector = ir.VectorType(args[0].type, lanes)
+            undefined = ir.Constant(vector, ir.Undefined)
+            first = builder.insert_element(undefined, args[0], ir.Constant(ir.IntType(32), 0))
+            zeros = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
+            pieces.append(builder.shuffle_vector(first, undefined, zeros))
+        return _join(builder, pieces)
+
+    return row(value, width), generate
+
+
+def _lanewise(emit: Callable[..., Any], *, result: Callable[[Row], Row] | None = None) -> Any:
+    """An intrinsic that applies `emit(builder, *pieces)` piece by piece; the result is typed like the last row."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        columns = zip(*(_pieces(builder, arg) for arg in args), strict=True)
+        return _join(builder, [emit(builder, *pieces) for pieces in columns])
+
+    def kind(row: Row) -> Row:
+        return row if result is None else result(row)
+
+    return kind, generate
+
+
+def _binary(emit: Callable[..., Any]) -> Any:
+    kind, generate = _lanewise(emit)
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def apply(typing_context: Any, x: Any, y: Any) -> Any:
+        return kind(x)(x, y), generate
+
+    return apply
+
+
+def _register_operator(symbol: Any, function: Any) -> None:
+    @overload(symbol)  # type: ignore[untyped-decorator]
+    def choose(x: Any, y: Any) -> Any:
+        def apply(x: Any, y: Any) -> Any:
+            return function(x, y)
+
+        return apply if isinstance(x, Row) and isinstance(y, Row) else None
+
+
+_register_operator(operator.add, _binary(lambda b, x, y: b.fadd(x, y, flags=_FLAGS)))
+_register_operator(operator.sub, _binary(lambda b, x, y: b.fsub(x, y, flags=_FLAGS)))
+_register_operator(operator.mul, _binary(lambda b, x, y: b.fmul(x, y, flags=_FLAGS)))
+
+#: Lane-wise minimum and maximum of two rows.
+minimum = _binary(lambda b, x, y: b.select(b.fcmp_ordered("<", x, y), x, y))
+maximum = _binary(lambda b, x, y: b.select(b.fcmp_ordered(">", x, y), x, y))
+
+
+def _selection(comparison: str) -> Any:
+    _, generate = _lanewise(lambda b, x, y, a, c: b.select(b.fcmp_ordered(comparison, x, y), a, c))
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def apply(typing_context: Any, x: Any, y: Any, a: Any, c: Any) -> Any:
+        return a(x, y, a, c), generate
+
+    return apply
+
+
+#: Lane-wise `a if x > y else c`, and the same for equality.
+where_greater = _selection(">")
+where_equal = _selection("==")
+
+
+def _unary(emit: Callable[..., Any], result: Callable[[Row], Row] | None = None) -> Any:
+    kind, generate = _lanewise(emit, result=result)
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def apply(typing_context: Any, x: Any) -> Any:
+        return kind(x)(x), generate
+
+    return apply
+
+
+def _to_double(builder: Any, x: Any) -> Any:
+    if isinstance(x.type.element, ir.DoubleType):
+        return x
+    return builder.fpext(x, ir.VectorType(ir.DoubleType(), x.type.count))
+
+
+absolute = _unary(lambda b, x: _call(b, f"llvm.fabs.{_vector_name(x.type)}", x.type, [x]))
+#: The row in float64, for sums over many rows.
+widen = _unary(_to_double, lambda row: Row(types.float64, row.width))
+
+
+def _tree(builder: Any, pieces: list[Any], combine: Callable[[Any, Any], Any]) -> list[Any]:
+    """Combine pieces of equal width, so that one reduction per width is left."""
+    by_width: dict[int, Any] = {}
+    for piece in pieces:
+        lanes = piece.type.count
+        by_width[lanes] = combine(by_width[lanes], piece) if lanes in by_width else piece
+    return list(by_width.values())
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def total(typing_context: Any, x: Any) -> Any:
+    """The sum of all lanes."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pieces = _tree(builder, _pieces(builder, args[0]), lambda a, c: builder.fadd(a, c, flags=_FLAGS))
+        result = ir.Constant(pieces[0].type.element, 0.0)
+        for piece in pieces:
+            name = f"llvm.vector.reduce.fadd.{_vector_name(piece.type)}"
+            result = _call(builder, name, piece.type.element, [result, piece], _FLAGS)
+        return result
+
+    return x.dtype(x), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def largest(typing_context: Any, x: Any) -> Any:
+    """The largest lane."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        def larger(a: Any, c: Any) -> Any:
+            return builder.select(builder.fcmp_ordered(">", a, c), a, c)
+
+        pieces = _tree(builder, _pieces(builder, args[0]), larger)
+        flags = (*_FLAGS, "nnan")
+        names = [f"llvm.vector.reduce.fmax.{_vector_name(piece.type)}" for piece in pieces]
+        values = [
+            _call(builder, name, p.type.element, [p], flags) for name, p in zip(names, pieces, strict=True)
+        ]
+        result = values[0]
+        for value in values[1:]:
+            result = larger(result, value)
+        return result
+
+    return x.dtype(x), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def has_lane_between(typing_context: Any, x: Any, low: Any, high: Any) -> Any:
+    """Whether any lane satisfies low < x ≤ high."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        answer = ir.Constant(ir.IntType(1), 0)
+        for x, low, high in zip(*(_pieces(builder, arg) for arg in args), strict=True):
+            inside = builder.and_(builder.fcmp_ordered(">", x, low), builder.fcmp_ordered("<=", x, high))
+            name = f"llvm.vector.reduce.or.v{x.type.count}i1"
+            answer = builder.or_(answer, _call(builder, name, ir.IntType(1), [inside]))
+        return answer
+
+    return types.boolean(x, low, high), generate

@@ -1,0 +1,326 @@
+"""Linear algebra on the graph Laplacian: the normalised cut and the diffusion (I + L)⁻¹.
+
+This module owns the two spectral tools that starts and baselines are built from: the R-way normalised
+cut with the Yu-Shi discretisation, and the heat-like diffusion of indicator columns. Both first divide
+the weights by their mean, so neither depends on the unit of the weights; on an unweighted graph that
+changes nothing. It never sees an energy, a label or a problem, and it validates nothing: a ``Graph`` is
+valid by construction.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import ArpackError, eigsh
+
+from tautcut.graph import Graph
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+LabelArray = npt.NDArray[np.int64]
+SparseMatrix: TypeAlias = "sp.csr_matrix[np.float64]"
+Eigenpairs = tuple[FloatArray, FloatArray]  # values in decreasing order; vectors as columns
+
+_OFFSET = 0.5  # the regularisation of the published Ncut program
+_NEGLIGIBLE_WEIGHT = 1e-6  # relative to the mean weight
+_EIGEN_TOL = 1e-6
+_MAX_RESTARTS = 300  # of the Lanczos process; SciPy's default, 10 N, could run for hours
+_DENSE_SIZE = 200  # below it a dense decomposition is faster than Lanczos
+_DENSE_RESCUE_SIZE = 2000  # up to here a dense decomposition takes about a second
+_SUBSPACE_ROUNDS = 100
+_PROCRUSTES_ROUNDS = 20
+_EIGSH_TAKES_RNG = "rng" in inspect.signature(eigsh).parameters  # SciPy 1.17 and later
+
+logger = logging.getLogger(__name__)
+
+
+def laplacian(graph: Graph) -> SparseMatrix:
+    """The unnormalised Laplacian L = D − W, with D = diag(W 1), in the graph's own weights.
+
+    Parameters
+    ----------
+    graph : Graph
+
+    Returns
+    -------
+    scipy.sparse.csr_matrix of float64, (n_vertices, n_vertices)
+        Symmetric, positive semi-definite, L 1 = 0. The row of an isolated vertex is zero.
+    """
+    return _laplacian_of(graph.to_scipy())
+
+
+def normalised_cut(graph: Graph, n_clusters: int, *, rng: np.random.Generator) -> LabelArray:
+    """R-way normalised cut: the discrete partition nearest to the leading eigenvectors.
+
+    With W' = W + ½ I and D' = diag(d + 1), take the R leading eigenvectors U of D'^{-½} W' D'^{-½},
+    scale the columns of V = D'^{-½} U to norm √N, then its rows to norm 1, and solve
+
+        min ‖Y − V Q‖²_F   over indicator matrices Y and orthogonal Q
+
+    by at most 20 rounds of alternating Procrustes. The weights are divided by their mean first, and
+    those below 1e-6 of it are dropped.
+
+    Parameters
+    ----------
+    graph : Graph
+        Any graph; it may be disconnected or have isolated vertices.
+    n_clusters : int
+        R, from 1 to the number of vertices.
+    rng : numpy.random.Generator
+        Picks the first row of Q, and the start of the eigensolver where the vector of ones fails.
+
+    Returns
+    -------
+    ndarray of int64, (n_vertices,)
+        Labels in [0, R). A cluster may be empty. Vertices of components that no leading eigenvector
+        touches have no direction in V: they get label 0.
+
+    Notes
+    -----
+    The same `rng` gives the same labels. Before SciPy 1.17 there is one exception: a large component
+    with very few distinct eigenvalues (a star, a complete graph), where ARPACK draws from a stream of
+    its own.
+
+    References
+    ----------
+    S. X. Yu and J. Shi, "Multiclass spectral clustering", ICCV 2003.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tautcut.graph import Graph
+    >>> graph = Graph.from_edges(np.array([[0, 1], [1, 2], [0, 2], [3, 4], [4, 5], [3, 5]]))
+    >>> labels = normalised_cut(graph, 2, rng=np.random.default_rng(0))
+    >>> bool(labels[0] == labels[1] == labels[2] != labels[3] == labels[4] == labels[5])
+    True
+    """
+    V = _embed(graph, n_clusters, rng)
+    Q = _initial_rotation(V, rng)
+    previous = np.inf
+    for _ in range(_PROCRUSTES_ROUNDS):
+        labels, value, Q = _procrustes_round(V, Q)
+        if abs(previous - value) < np.finfo(np.float64).eps:
+            break
+        previous = value
+    return labels
+
+
+def diffuse(graph: Graph, B: FloatArray, *, tol: float = 1e-6, max_iter: int = 50) -> FloatArray:
+    """Solve (I + L) X = B, where L is the Laplacian of the weights divided by their mean.
+
+    One conjugate gradient iteration per column, with the Jacobi preconditioner 1/(1 + d), all columns
+    advanced together. The exact solution keeps column sums (1ᵀX = 1ᵀB) and signs (B ≥ 0 gives X ≥ 0);
+    at an isolated vertex X = B.
+
+    Parameters
+    ----------
+    graph : Graph
+    B : ndarray, (n_vertices, n_columns)
+        Right-hand sides; not modified.
+    tol : float
+        A column is done, and is frozen, once ‖B − (I + L)X‖ ≤ tol ‖B‖ in that column.
+    max_iter : int
+        Bound on the iterations; the iterate reached there is returned.
+
+    Returns
+    -------
+    ndarray of float64, (n_vertices, n_columns)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tautcut.graph import Graph
+    >>> graph = Graph.from_edges(np.array([[0, 1]]))
+    >>> diffuse(graph, np.array([[3.0], [0.0]])).round(6).ravel().tolist()
+    [2.0, 1.0]
+    """
+    A = _laplacian_of(_unit_mean_adjacency(graph)) + sp.identity(graph.n_vertices, format="csr")
+    inverse_diagonal = (1.0 / A.diagonal())[:, None]
+    return _conjugate_gradients(A, np.ascontiguousarray(B, dtype=np.float64), inverse_diagonal, tol, max_iter)
+
+
+def _conjugate_gradients(
+    A: SparseMatrix, B: FloatArray, inverse_diagonal: FloatArray, tol: float, max_iter: int
+) -> FloatArray:
+    """Preconditioned conjugate gradients for A X = B, each column with its own step lengths."""
+    # Starting at the Jacobi step makes the residual of an isolated vertex exactly zero for ever.
+    X = inverse_diagonal * B
+    residual = B - A @ X
+    Z = inverse_diagonal * residual
+    P = Z.copy()
+    rho = _column_dots(residual, Z)
+    threshold = tol**2 * _column_dots(B, B)
+    for _ in range(max_iter):
+        is_active = _column_dots(residual, residual) > threshold
+        if not is_active.any():
+            break
+        AP = np.asarray(A @ P)
+        alpha = _divide_where(is_active, rho, _column_dots(P, AP))
+        AP *= alpha
+        residual -= AP
+        np.multiply(P, alpha, out=Z)  # Z is free here; it serves as the buffer
+        X += Z
+        np.multiply(residual, inverse_diagonal, out=Z)
+        rho_next = _column_dots(residual, Z)
+        P *= _divide_where(is_active, rho_next, rho)
+        P += Z
+        rho = rho_next
+    return X
+
+
+def _column_dots(A: FloatArray, B: FloatArray) -> FloatArray:
+    """⟨a_j, b_j⟩ for every pair of columns."""
+    return np.asarray(np.einsum("ij,ij->j", A, B), dtype=np.float64)
+
+
+def _divide_where(is_active: BoolArray, numerator: FloatArray, denominator: FloatArray) -> FloatArray:
+    """numerator/denominator in the active columns, 0 in the frozen ones."""
+    is_safe = is_active & (denominator > 0)
+    return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=is_safe)
+
+
+def _unit_mean_adjacency(graph: Graph) -> SparseMatrix:
+    """W divided by its mean positive weight."""
+    W = graph.to_scipy()
+    if W.nnz:
+        W.data /= W.data.max()  # first, so that the mean of huge or tiny weights cannot overflow
+        W.data /= W.data.mean()
+    return W
+
+
+def _laplacian_of(W: SparseMatrix) -> SparseMatrix:
+    return sp.csr_matrix(sp.diags(_row_sums(W)) - W)
+
+
+def _row_sums(W: SparseMatrix) -> FloatArray:
+    return np.asarray(W.sum(axis=1), dtype=np.float64).ravel()
+
+
+def _embed(graph: Graph, n_clusters: int, rng: np.random.Generator) -> FloatArray:
+    """The matrix V of the normalised cut: rows of norm 1, or zero where the eigenvectors vanish."""
+    W = _unit_mean_adjacency(graph)
+    W.data[W.data < _NEGLIGIBLE_WEIGHT] = 0.0
+    W.eliminate_zeros()
+    degrees = _row_sums(W) + 2 * _OFFSET
+    scale = 1.0 / np.sqrt(degrees)
+    W_offset = W + _OFFSET * sp.identity(graph.n_vertices, format="csr")
+    S = sp.csr_matrix(sp.diags(scale) @ W_offset @ sp.diags(scale))
+    bounds = 1.0 - _OFFSET / degrees  # the row sums (d + ½)/(d + 1) of D'^-1 W'
+    V: FloatArray = scale[:, None] * _leading_eigenvectors(S, bounds, n_clusters, rng)
+    V *= np.sqrt(graph.n_vertices) / np.linalg.norm(V, axis=0)
+    norms = np.linalg.norm(V, axis=1, keepdims=True)
+    np.divide(V, norms, out=V, where=norms > 0)
+    return V
+
+
+def _leading_eigenvectors(
+    S: SparseMatrix, bounds: FloatArray, count: int, rng: np.random.Generator
+) -> FloatArray:
+    """The `count` leading eigenvectors of S, (n_vertices, count), each supported on one component.
+
+    Going component by component finds multiple eigenvalues, of which a Krylov space sees one copy. The
+    spectrum of a component is at most the largest entry of `bounds` in it (Perron-Frobenius), so
+    components are visited by that bound, until the rest cannot contribute.
+    """
+    n_components, component = connected_components(S, directed=False)
+    order = np.argsort(component, kind="stable")
+    S = S[order][:, order]
+    offsets = np.concatenate(([0], np.cumsum(np.bincount(component, minlength=n_components))))
+    ceilings = np.maximum.reduceat(bounds[order], offsets[:-1])
+    found: list[tuple[float, int, FloatArray]] = []
+    for c in np.argsort(-ceilings, kind="stable"):
+        if len(found) == count and found[-1][0] >= ceilings[c] - 1e-12:
+            break
+        block = S[offsets[c] : offsets[c + 1], offsets[c] : offsets[c + 1]]
+        values, vectors = _block_eigenpairs(block, min(count, block.shape[0]), rng)
+        for value, vector in zip(values, vectors.T, strict=True):
+            found.append((float(value), int(offsets[c]), vector))
+        found = sorted(found, key=lambda entry: -entry[0])[:count]
+    U = np.zeros((S.shape[0], len(found)))
+    for column, (_, first, vector) in enumerate(found):
+        U[order[first : first + vector.size], column] = vector
+    return U
+
+
+def _block_eigenpairs(S: SparseMatrix, count: int, rng: np.random.Generator) -> Eigenpairs:
+    """The `count` largest eigenvalues of a connected S, in decreasing order, and their eigenvectors."""
+    n = S.shape[0]
+    if n <= max(_DENSE_SIZE, 2 * count + 1):
+        return _dense_eigenpairs(S, count)
+    start = _lanczos_start(S, rng)
+    # Long chains and rings have gaps far below 1e-6: a second try asks for less, with a larger basis.
+    for n_basis, tol in ((max(35, 2 * count + 1), _EIGEN_TOL), (max(70, 4 * count + 2), 10 * _EIGEN_TOL)):
+        try:
+            return _lanczos_eigenpairs(S, count, start=start, n_basis=min(n_basis, n), tol=tol, rng=rng)
+        except ArpackError as failure:
+            logger.warning("Lanczos on %d vertices with a basis of %d failed: %s", n, n_basis, failure)
+    if n <= _DENSE_RESCUE_SIZE:
+        return _dense_eigenpairs(S, count)
+    return _subspace_iteration(S, count, rng)
+
+
+def _lanczos_start(S: SparseMatrix, rng: np.random.Generator) -> FloatArray:
+    """The vector of ones; a random one where ones is itself an eigenvector (a regular graph)."""
+    ones = np.ones(S.shape[0])
+    image = _row_sums(S)
+    is_eigenvector = np.ptp(image) <= 1e-8 * np.abs(image).max()
+    return rng.standard_normal(ones.size) if is_eigenvector else ones
+
+
+def _lanczos_eigenpairs(
+    S: SparseMatrix, count: int, *, start: FloatArray, n_basis: int, tol: float, rng: np.random.Generator
+) -> Eigenpairs:
+    """The `count` largest eigenpairs by restarted Lanczos; ArpackError if they do not converge."""
+    # Where the Krylov space is exhausted (a star, a complete graph) ARPACK draws a new direction.
+    seed: dict[str, Any] = {"rng": rng} if _EIGSH_TAKES_RNG else {}
+    values, vectors = eigsh(
+        S, count, which="LA", tol=tol, v0=start, ncv=n_basis, maxiter=_MAX_RESTARTS, **seed
+    )
+    return values[::-1], vectors[:, ::-1]
+
+
+def _dense_eigenpairs(S: SparseMatrix, count: int) -> Eigenpairs:
+    n = S.shape[0]
+    values, vectors = scipy.linalg.eigh(S.toarray(), subset_by_index=(n - count, n - 1))
+    return values[::-1], vectors[:, ::-1]
+
+
+def _subspace_iteration(S: SparseMatrix, count: int, rng: np.random.Generator) -> Eigenpairs:
+    """Rayleigh-Ritz pairs after a fixed number of products with I + S: rough, but it cannot fail."""
+    X = np.linalg.qr(rng.standard_normal((S.shape[0], count)))[0]
+    for _ in range(_SUBSPACE_ROUNDS):
+        X = np.linalg.qr(S @ X + X)[0]
+    values, rotation = np.linalg.eigh(X.T @ (S @ X))
+    return values[::-1], (X @ rotation)[:, ::-1]
+
+
+def _initial_rotation(V: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Rows of V that are as orthogonal as a greedy choice makes them, as columns of Q."""
+    rows = V[np.any(V != 0, axis=1)]  # a zero row is orthogonal to all and would be chosen every time
+    Q = np.empty((V.shape[1], V.shape[1]))
+    Q[:, 0] = rows[rng.integers(rows.shape[0])]
+    overlap = np.zeros(rows.shape[0])
+    for r in range(1, V.shape[1]):
+        overlap += np.abs(rows @ Q[:, r - 1])
+        Q[:, r] = rows[np.argmin(overlap)]
+    return Q
+
+
+def _procrustes_round(V: FloatArray, Q: FloatArray) -> tuple[LabelArray, float, FloatArray]:
+    """Y = the row argmax of V Q, then the best orthogonal Q for that Y: (labels, value, next Q).
+
+    With the singular value decomposition YᵀV = U Σ Zᵀ the value is 2(N − tr Σ), which never increases
+    from round to round, and the next Q is Z Uᵀ.
+    """
+    n, R = V.shape
+    labels = np.argmax(V @ Q, axis=1).astype(np.int64)
+    Yt = sp.csr_matrix((np.ones(n), (labels, np.arange(n))), shape=(R, n))
+    U, sigma, Zt = np.linalg.svd(np.asarray(Yt @ V))
+    return labels, float(2.0 * (n - sigma.sum())), (U @ Zt).T

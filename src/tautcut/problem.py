@@ -1,0 +1,209 @@
+"""What is minimised: the balanced cut (P) of a graph into R clusters, and the partitions it is measured on.
+
+`Problem` holds the graph, R, one λ per cluster and the labels that are fixed; it owns the discrete energy (P).
+`Partition` is a hard labelling with that energy. Nothing here iterates or relaxes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tautcut.errors import InputError
+from tautcut.graph import Graph
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+UNLABELLED = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """Hard labels with their energy (P), its R terms and the cluster sizes."""
+
+    labels: IntArray
+    terms: FloatArray
+    sizes: IntArray
+
+    @property
+    def energy(self) -> float:
+        """(P) = Σ_r Cut(A_r, A_rᶜ) / min{λ_r |A_r|, |A_rᶜ|}; `inf` if a cluster is empty."""
+        return float(self.terms.sum())
+
+    @property
+    def has_empty_cluster(self) -> bool:
+        return bool((self.sizes == 0).any())
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Minimise Σ_r Cut(A_r, A_rᶜ) / min{λ_r |A_r|, |A_rᶜ|} over partitions that respect the fixed labels.
+
+    Parameters
+    ----------
+    graph : Graph
+    n_clusters : int
+        R, between 1 and the number of vertices.
+    lam : array-like of shape (R,), float, or None
+        λ_r > 0, one per cluster; a number stands for all of them, None for R − 1, the paper's choice.
+        Use `lam_of_prior` to ask for clusters of given shares.
+    labels : array-like of shape (n_vertices,), or None
+        The cluster of each labelled vertex, −1 for the others. None leaves all of them free.
+
+    Examples
+    --------
+    >>> from tautcut import Graph, Problem
+    >>> path = Graph.from_edges([(0, 1), (1, 2), (2, 3)])
+    >>> Problem(path, 2).partition([0, 0, 1, 1]).energy
+    1.0
+    """
+
+    graph: Graph
+    n_clusters: int
+    lam: FloatArray | ArrayLike | None = None
+    labels: IntArray | ArrayLike | None = None
+
+    def __post_init__(self) -> None:
+        n = self.graph.n_vertices
+        R = self.n_clusters
+        if isinstance(R, bool) or not isinstance(R, int | np.integer) or R < 1:
+            raise InputError(f"n_clusters must be a whole number ≥ 1; found {R!r}.")
+        if n < R:
+            raise InputError(f"n_clusters={R} is more than the {n} vertices. Ask for {n} clusters or fewer.")
+        object.__setattr__(self, "n_clusters", int(R))
+        object.__setattr__(self, "lam", _lam_vector(self.lam, int(R)))
+        object.__setattr__(self, "labels", _fixed_labels(self.labels, n, int(R)))
+
+    @property
+    def n_vertices(self) -> int:
+        return self.graph.n_vertices
+
+    @cached_property
+    def is_labelled(self) -> NDArray[np.bool_]:
+        """Which vertices are fixed, the set Λ of the paper."""
+        return np.asarray(self.labels) != UNLABELLED
+
+    @cached_property
+    def median_rank(self) -> IntArray:
+        """k_r = ⌊N / (λ_r + 1)⌋: med_λ is the (k+1)-th largest value (decision 0007)."""
+        share = self.n_vertices / (np.asarray(self.lam) + 1.0)
+        k = np.floor(share * (1 + 1e-12)).astype(np.int64)  # λ from a prior is rounded: N·⅓ must not become 0.99…
+        return np.minimum(k, self.n_vertices - 1)
+
+    def partition(self, labels: ArrayLike) -> Partition:
+        """The partition of these labels, in 0 … R−1, with its energy."""
+        hard = _hard_labels(labels, self.n_vertices, self.n_clusters)
+        return self.measured(hard, cuts(self.graph, hard, self.n_clusters))
+
+    def measured(self, labels: IntArray, cut: FloatArray) -> Partition:
+        """The partition of labels whose cuts are known."""
+        sizes = np.bincount(labels, minlength=self.n_clusters)
+        return Partition(labels, balanced_terms(cut, sizes, np.asarray(self.lam)), sizes)
+
+
+def lam_of_prior(class_prior: ArrayLike | None, n_clusters: int) -> FloatArray:
+    """λ_r = (1 − π_r) / π_r, for which min{λ_r|A_r|, |A_rᶜ|} peaks at the share π_r; None is 1/R each."""
+    if class_prior is None:
+        return np.full(n_clusters, n_clusters - 1.0)
+    try:
+        prior = np.asarray(class_prior, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"class_prior must be {n_clusters} numbers; found {class_prior!r}.") from error
+    if prior.shape != (n_clusters,):
+        raise InputError(f"class_prior must hold one share for each of the {n_clusters} clusters; found {prior}.")
+    if not (prior > 0).all() or abs(prior.sum() - 1) > 1e-6:
+        raise InputError(f"class_prior must be positive and sum to 1; {prior.tolist()} sums to {prior.sum():g}.")
+    if n_clusters > 1 and prior.max() >= 1:
+        raise InputError(f"class_prior leaves nothing for the other clusters: {prior.tolist()}.")
+    return (1 - prior) / prior
+
+
+def balanced_cut_energy(W: object, labels: ArrayLike, lam: ArrayLike | None = None) -> float:
+    """(P) = Σ_r Cut(A_r, A_rᶜ) / min{λ_r |A_r|, |A_rᶜ|} of any hard partition, each edge counted once.
+
+    Parameters
+    ----------
+    W : anything `Graph.from_any` takes
+    labels : array-like of shape (n_vertices,)
+        Whole numbers from 0. R is the largest label + 1, or the length of `lam`.
+    lam : float or array-like of shape (R,), default R − 1
+
+    Returns
+    -------
+    float
+        `inf` if a cluster is empty; 0 for a single cluster, which cuts nothing.
+
+    Examples
+    --------
+    >>> from tautcut import Graph, balanced_cut_energy
+    >>> balanced_cut_energy(Graph.from_edges([(0, 1), (1, 2), (2, 3)]), [0, 0, 1, 1])
+    1.0
+    """
+    graph = Graph.from_any(W)
+    array = np.asarray(labels)
+    if array.ndim != 1 or array.size != graph.n_vertices:
+        raise InputError(f"labels must be {graph.n_vertices} numbers, one per vertex; found shape {array.shape}.")
+    R = int(array.max()) + 1 if lam is None or np.ndim(lam) == 0 else len(np.asarray(lam))
+    hard = _hard_labels(array, graph.n_vertices, R)
+    sizes = np.bincount(hard, minlength=R)
+    return float(balanced_terms(cuts(graph, hard, R), sizes, _lam_vector(lam, R)).sum())
+
+
+def cuts(graph: Graph, labels: IntArray, n_clusters: int) -> FloatArray:
+    """Cut(A_r, A_rᶜ) of each cluster, shape (R,)."""
+    owner = np.repeat(labels, np.diff(graph.indptr))
+    crosses = owner != labels[graph.indices]
+    return np.bincount(owner[crosses], graph.weights[crosses], n_clusters).astype(np.float64)
+
+
+def balanced_terms(cut: FloatArray, sizes: IntArray, lam: FloatArray) -> FloatArray:
+    """Cut_r / min{λ_r |A_r|, |A_rᶜ|}; `inf` where a cluster is empty or all there is of several."""
+    if sizes.size == 1:
+        return np.zeros(1)
+    balance = np.minimum(lam * sizes, sizes.sum() - sizes)
+    return np.divide(cut, balance, out=np.full(sizes.size, np.inf), where=balance > 0)
+
+
+def _lam_vector(lam: FloatArray | ArrayLike | None, n_clusters: int) -> FloatArray:
+    if lam is None:
+        return np.full(n_clusters, n_clusters - 1.0)
+    vector = np.asarray(lam, dtype=np.float64)
+    vector = np.full(n_clusters, float(vector)) if vector.ndim == 0 else vector.copy()
+    if vector.shape != (n_clusters,):
+        raise InputError(f"lam must be a number or hold {n_clusters} numbers, one per cluster; found {lam!r}.")
+    if not np.isfinite(vector).all() or (vector < 0).any() or (n_clusters > 1 and (vector == 0).any()):
+        raise InputError(f"lam must be positive and finite; found {vector.tolist()}.")
+    return vector
+
+
+def _whole_numbers(labels: ArrayLike, n_vertices: int) -> IntArray:
+    array = np.asarray(labels)
+    if array.shape != (n_vertices,):
+        raise InputError(f"labels must be {n_vertices} numbers, one per vertex; found shape {array.shape}.")
+    if array.dtype.kind not in "iub":
+        whole = array.dtype.kind == "f" and bool(np.all(np.isfinite(array) & (array == np.round(array))))
+        if not whole:
+            raise InputError(f"labels must be whole numbers; found dtype {array.dtype} holding others.")
+    return array.astype(np.int64)
+
+
+def _hard_labels(labels: ArrayLike, n_vertices: int, n_clusters: int) -> IntArray:
+    hard = _whole_numbers(labels, n_vertices)
+    if hard.size and (hard.min() < 0 or hard.max() >= n_clusters):
+        worst = hard.min() if hard.min() < 0 else hard.max()
+        raise InputError(f"labels must lie in 0 … {n_clusters - 1}; found {worst}.")
+    return hard
+
+
+def _fixed_labels(labels: IntArray | ArrayLike | None, n_vertices: int, n_clusters: int) -> IntArray:
+    if labels is None:
+        return np.full(n_vertices, UNLABELLED, dtype=np.int64)
+    fixed = _whole_numbers(labels, n_vertices).copy()
+    if fixed.min() < UNLABELLED or fixed.max() >= n_clusters:
+        worst = fixed.min() if fixed.min() < UNLABELLED else fixed.max()
+        raise InputError(f"fixed labels must lie in 0 … {n_clusters - 1}, or be −1 where unknown; found {worst}.")
+    return fixed

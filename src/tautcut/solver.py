@@ -1,0 +1,220 @@
+"""Algorithm 1: from a start F⁰ ∈ C to a partition. `solve` is the loop; `State` is exactly what survives an outer
+step; `Result` is what the user keeps. The best partition seen is the answer (decision 0006).
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tautcut.errors import InputError, InterruptedRunWarning
+from tautcut.kernels import Kernels, Measures, choose
+from tautcut.kernels.reference import project
+from tautcut.observers import Observer, Progress
+from tautcut.problem import FloatArray, Partition, Problem
+from tautcut.prox import prox_tv
+from tautcut.stopping import Status, StopRule
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """What survives an outer step. `arrays` (F and P) belongs to the kernels and is overwritten by them."""
+
+    arrays: Any
+    measures: Measures
+    tau: float
+    best: Partition
+    best_F: FloatArray | None  # None while the current F is the one that gave the best partition
+    energy: float
+    outer: int = 0
+    iterations: int = 0
+    best_at: int = 0
+    is_descent: bool = True
+
+
+@dataclass(frozen=True)
+class Step:
+    """One line of a run's history."""
+
+    outer: int
+    iterations: int
+    relaxed_energy: float
+    energy: float
+    is_descent: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What a run found: the best partition, the F it was read from, why the run stopped, and how it went."""
+
+    problem: Problem
+    partition: Partition
+    memberships: FloatArray
+    relaxed_energy: float
+    status: Status
+    history: tuple[Step, ...]
+
+    @property
+    def n_iter(self) -> int:
+        """Inner iterations done."""
+        return self.history[-1].iterations if self.history else 0
+
+
+def init(problem: Problem, F: FloatArray, kernels: Kernels) -> State:
+    """The state before the first outer step; the start's own partition is the first best."""
+    arrays = kernels.allocate(F)
+    partition = problem.measured(*kernels.harden(arrays))
+    measures = kernels.measure(arrays)
+    return State(arrays, measures, 1.0 / kernels.lipschitz, partition, None, partition.energy)
+
+
+def step(problem: Problem, state: State, kernels: Kernels, stop: StopRule, deadline: float) -> State:
+    """One outer step F^k → F^{k+1} of Algorithm 1."""
+    inner = prox_tv(
+        kernels, state.arrays, state.measures, state.tau,
+        stop=stop, budget=stop.max_iter - state.iterations, is_late=lambda: time.monotonic() > deadline,
+    )  # fmt: skip
+    partition = problem.measured(*kernels.harden(state.arrays))
+    iterations = state.iterations + inner.iterations
+    is_better = partition.energy < state.best.energy
+    best_F = None if is_better else state.best_F
+    if not is_better and best_F is None:
+        best_F = kernels.memberships(state.arrays, previous=True)
+    return replace(
+        state,
+        measures=inner.measures,
+        tau=inner.tau,
+        best=partition if is_better else state.best,
+        best_F=best_F,
+        best_at=iterations if is_better else state.best_at,
+        energy=partition.energy,
+        outer=state.outer + 1,
+        iterations=iterations,
+        is_descent=inner.is_descent,
+    )
+
+
+def terminate(before: State, after: State, stop: StopRule, deadline: float) -> Status | None:
+    """The reason to stop after this outer step, if there is one."""
+    if not (after.measures.B > 0).all() or not np.isfinite(after.measures.T).all():
+        return Status.COLLAPSED
+    old, new = before.measures.relaxed_energy, after.measures.relaxed_energy
+    if abs(old - new) <= stop.tol * old:
+        return Status.CONVERGED
+    if stop.patience is not None and after.iterations - after.best_at >= stop.patience:
+        return Status.SETTLED
+    if after.iterations >= stop.max_iter:
+        return Status.BUDGET_SPENT
+    if time.monotonic() > deadline:
+        return Status.TIME_SPENT
+    return None
+
+
+def solve(
+    problem: Problem,
+    start: ArrayLike,
+    *,
+    stop: StopRule | None = None,
+    device: str = "cpu",
+    dtype: str = "float32",
+    observers: Iterable[Observer] = (),
+) -> Result:
+    """Minimise Σ_r T(f_r)/B(f_r) over C from one start, by Algorithm 1 of the paper.
+
+    Parameters
+    ----------
+    problem : Problem
+    start : array-like of shape (n_vertices, n_clusters)
+        F⁰; projected onto C (decision 0004).
+    stop : StopRule, optional
+    device : {"cpu", "reference"}
+    dtype : {"float32", "float64"}
+    observers : iterable of callables
+        Each is shown a `Progress` after every outer step; returning True stops the run.
+
+    Returns
+    -------
+    Result
+        Its partition is the best one seen, never worse than the start's own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tautcut import Graph, Problem, solve
+    >>> path = Graph.from_edges([(i, i + 1) for i in range(5)])
+    >>> start = np.linspace([1.0, 0.0], [0.2, 0.8], 6)
+    >>> solve(Problem(path, 2), start, device="reference").partition.labels
+    array([0, 0, 0, 1, 1, 1])
+    """
+    F = _feasible(problem, start)
+    if is_trivial(problem):
+        partition = problem.partition(F.argmax(axis=1))
+        return Result(problem, partition, F, partition.energy, Status.TRIVIAL, ())
+    kernels = choose(problem, device=device, dtype=dtype)
+    return run(problem, F, kernels, stop=stop or StopRule(), observers=observers)
+
+
+def is_trivial(problem: Problem) -> bool:
+    """Whether there is nothing to iterate on: one cluster, every vertex labelled, or no edge to cut."""
+    return problem.n_clusters == 1 or bool(problem.is_labelled.all()) or problem.graph.n_edges == 0
+
+
+def run(
+    problem: Problem,
+    start: ArrayLike,
+    kernels: Kernels,
+    *,
+    stop: StopRule,
+    observers: Iterable[Observer] = (),
+    start_number: int = 0,
+) -> Result:
+    """`solve` on kernels that exist already, so that several starts share them."""
+    F = _feasible(problem, start)
+    observers = tuple(observers)
+    deadline = time.monotonic() + (stop.time_limit or np.inf)
+    state = init(problem, F, kernels)
+    history = [_line(state, kernels)]
+    status = None if (state.measures.B > 0).all() else Status.COLLAPSED
+    try:
+        while status is None and state.iterations < stop.max_iter:
+            before, state = state, step(problem, state, kernels, stop, deadline)
+            history.append(_line(state, kernels))
+            status = terminate(before, state, stop, deadline)
+            if any([_shows(observer, state, kernels, stop, start_number) for observer in observers]):
+                status = status or Status.STOPPED
+    except KeyboardInterrupt:
+        status = Status.INTERRUPTED
+        warnings.warn(str(status), InterruptedRunWarning, stacklevel=3)
+    memberships = kernels.memberships(state.arrays) if state.best_F is None else state.best_F
+    relaxed = state.measures.relaxed_energy * kernels.unit
+    return Result(problem, state.best, memberships, relaxed, status or Status.BUDGET_SPENT, tuple(history))
+
+
+def _line(state: State, kernels: Kernels) -> Step:
+    relaxed = state.measures.relaxed_energy * kernels.unit
+    return Step(state.outer, state.iterations, relaxed, state.energy, state.is_descent)
+
+
+def _shows(observer: Observer, state: State, kernels: Kernels, stop: StopRule, start: int) -> bool:
+    """Show the observer where the run stands; True if it asks to stop."""
+    relaxed = state.measures.relaxed_energy * kernels.unit
+    seen = Progress(
+        start, state.outer, state.iterations, stop.max_iter, relaxed, state.energy, state.best.energy
+    )
+    return bool(observer(seen))
+
+
+def _feasible(problem: Problem, start: ArrayLike) -> FloatArray:
+    F = np.asarray(start, dtype=np.float64)
+    shape = (problem.n_vertices, problem.n_clusters)
+    if F.shape != shape:
+        raise InputError(f"the start must have shape {shape} (vertices, clusters); found {F.shape}.")
+    if not np.isfinite(F).all():
+        raise InputError(f"the start must be finite; found {F[~np.isfinite(F)][0]}.")
+    return project(F, np.asarray(problem.labels))

@@ -1,0 +1,199 @@
+"""Every way to make a start F⁰ ∈ C: a multilevel partition, NCut seeds (the paper's procedure (b)), the NCut
+indicator (procedure (a)), noise, the known labels, or the user's own array. A start never looks at true labels
+other than the fixed ones of the problem; the solver projects what it is given.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.sparse.csgraph import reverse_cuthill_mckee
+
+from tautcut.errors import EngineUnavailableError, InputError
+from tautcut.graph import Graph
+from tautcut.laplacian import diffuse, normalised_cut
+from tautcut.problem import FloatArray, IntArray, Problem
+
+logger = logging.getLogger(__name__)
+
+#: A maker gives the start of one run, from that run's own generator.
+StartMaker = Callable[[int, np.random.Generator], FloatArray]
+
+SOFTNESS = 0.5  # how far a hard partition is moved towards the barycentre (decision 0011)
+_IMBALANCES = (0.03, 0.1, 0.3)  # tolerances of the partitioner, taken in turn by several starts
+_LARGEST_WEIGHT_SUM = 2**30  # METIS counts in 32 bits
+
+
+def start_maker(problem: Problem, init: str | ArrayLike, *, rng: np.random.Generator) -> StartMaker:
+    """The maker of this name; what several starts share (the NCut clusters) is computed once, here.
+
+    Where labels are fixed, every named start is the labels' own: all of them propagated by (I + L)⁻¹.
+    """
+    if not isinstance(init, str):
+        own = np.array(init, dtype=np.float64)
+        shape = (problem.n_vertices, problem.n_clusters)
+        if own.shape != shape:
+            raise InputError(f"init must have shape {shape} (vertices, clusters); found {own.shape}.")
+        return lambda number, rng: own
+    if init not in NAMES:
+        raise InputError(f"init must be one of {', '.join(NAMES)}, or an array; found {init!r}.")
+    if problem.is_labelled.any():
+        propagated = diffuse(problem.graph, _indicator(np.asarray(problem.labels), problem.n_clusters))
+        return lambda number, rng: propagated
+    return _MAKERS[init](problem, rng)
+
+
+def soften(labels: IntArray, n_clusters: int, softness: float = SOFTNESS) -> FloatArray:
+    """The indicator of a partition, moved towards the barycentre: (1 − s) e_r + s/R."""
+    return (1 - softness) * _indicator(labels, n_clusters) + softness / n_clusters
+
+
+def _multilevel(problem: Problem, rng: np.random.Generator) -> StartMaker:
+    def make(number: int, rng: np.random.Generator) -> FloatArray:
+        imbalance = _IMBALANCES[(number + 1) % len(_IMBALANCES)]
+        labels = multilevel_partition(problem, imbalance=imbalance, rng=rng)
+        return soften(labels, problem.n_clusters)
+
+    return make
+
+
+def _ncut_seeds(problem: Problem, rng: np.random.Generator) -> StartMaker:
+    clusters = normalised_cut(problem.graph, problem.n_clusters, rng=rng)
+
+    def make(number: int, rng: np.random.Generator) -> FloatArray:
+        seeds = np.zeros((problem.n_vertices, problem.n_clusters))
+        for r in range(problem.n_clusters):
+            members = np.flatnonzero(clusters == r)
+            seeds[rng.choice(members if members.size else problem.n_vertices), r] = 1.0
+        return diffuse(problem.graph, seeds)
+
+    return make
+
+
+def _ncut(problem: Problem, rng: np.random.Generator) -> StartMaker:
+    def make(number: int, rng: np.random.Generator) -> FloatArray:
+        labels = normalised_cut(problem.graph, problem.n_clusters, rng=rng)
+        return _indicator(fill_empty(labels, problem.n_clusters), problem.n_clusters)
+
+    return make
+
+
+def _random(problem: Problem, rng: np.random.Generator) -> StartMaker:
+    return lambda number, rng: rng.random((problem.n_vertices, problem.n_clusters))
+
+
+_MAKERS: dict[str, Callable[[Problem, np.random.Generator], StartMaker]] = {
+    "multilevel": _multilevel,
+    "ncut-seeds": _ncut_seeds,
+    "ncut": _ncut,
+    "random": _random,
+}
+NAMES = tuple(_MAKERS)
+
+
+def multilevel_partition(problem: Problem, *, imbalance: float, rng: np.random.Generator) -> IntArray:
+    """A partition into R non-empty clusters by a multilevel partitioner: METIS, or Mt-KaHyPar where METIS has no build.
+
+    Clusters have the shares 1 / (1 + λ_r), up to `imbalance`. Where a partitioner cannot help (R > N/2, no edges)
+    the vertices are cut into runs of the reverse Cuthill–McKee order.
+    """
+    graph, R = problem.graph, problem.n_clusters
+    shares = 1.0 / (1.0 + np.asarray(problem.lam))
+    if R == 1 or 2 * R > graph.n_vertices or graph.n_edges == 0:
+        labels = _runs(graph, R)
+    else:
+        partition = _metis if _is_installed("pymetis") else _mt_kahypar
+        labels = partition(graph, shares / shares.sum(), imbalance, int(rng.integers(1, 2**30)))
+    return fill_empty(labels, R)
+
+
+def _metis(graph: Graph, shares: FloatArray, imbalance: float, seed: int) -> IntArray:
+    pymetis = import_module("pymetis")
+    options = pymetis.Options()
+    options.seed = seed
+    options.ufactor = round(1000 * imbalance)
+    adjacency = pymetis.CSRAdjacency(adj_starts=graph.indptr, adjacent=graph.indices)
+    weights = None if graph.is_unweighted else integer_weights(graph.weights)
+    is_even = bool(np.allclose(shares, shares[0]))
+    _, labels = pymetis.part_graph(
+        shares.size, adjacency=adjacency, eweights=weights, options=options,
+        tpwgts=None if is_even else shares.tolist(), recursive=False,
+    )  # fmt: skip
+    return np.asarray(labels, dtype=np.int64)
+
+
+def _mt_kahypar(graph: Graph, shares: FloatArray, imbalance: float, seed: int) -> IntArray:
+    try:
+        mtkahypar = import_module("mtkahypar")
+    except ImportError as error:
+        raise EngineUnavailableError(
+            "init='multilevel' needs pymetis or mtkahypar: install one, or choose init='ncut-seeds'"
+        ) from error
+    mtkahypar.set_seed(seed)
+    context = _mt_kahypar_engine(mtkahypar).context_from_preset(mtkahypar.PresetType.DETERMINISTIC)
+    context.set_partitioning_parameters(shares.size, imbalance, mtkahypar.Objective.CUT)
+    context.logging = False
+    if not np.allclose(shares, shares[0]):
+        limits = np.ceil((1 + imbalance) * shares * graph.n_vertices).astype(int)
+        context.set_individual_target_block_weights(limits.tolist())
+    owner = np.repeat(np.arange(graph.n_vertices), np.diff(graph.indptr))
+    once = owner < graph.indices
+    edges = list(zip(owner[once].tolist(), graph.indices[once].tolist(), strict=True))
+    engine = _mt_kahypar_engine(mtkahypar)
+    counts = [1] * graph.n_vertices
+    weights = integer_weights(graph.weights)[once].tolist()
+    hypergraph = engine.create_graph(context, graph.n_vertices, len(edges), edges, counts, weights)
+    return np.asarray(hypergraph.partition(context).get_partition(), dtype=np.int64)
+
+
+_engines: list[Any] = []
+
+
+def _mt_kahypar_engine(mtkahypar: Any) -> Any:
+    """Mt-KaHyPar can be initialised once per process."""
+    if not _engines:
+        _engines.append(mtkahypar.initialize(1))
+    return _engines[0]
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        import_module(name)
+    except ImportError:
+        return False
+    return True
+
+
+def integer_weights(weights: FloatArray) -> IntArray:
+    """Weights scaled and rounded to whole numbers ≥ 1, for the partitioner alone; their sum fits in 32 bits."""
+    scale = min(1000.0 / weights.mean(), _LARGEST_WEIGHT_SUM / weights.sum())
+    return np.maximum(np.round(weights * scale), 1).astype(np.int64)
+
+
+def fill_empty(labels: IntArray, n_clusters: int) -> IntArray:
+    """Give each empty cluster the later half of the largest one, so that all R are there."""
+    filled = np.array(labels, dtype=np.int64)
+    for r in range(n_clusters):
+        sizes = np.bincount(filled, minlength=n_clusters)
+        if sizes[r] == 0:
+            members = np.flatnonzero(filled == sizes.argmax())
+            filled[members[(members.size + 1) // 2 :]] = r
+    return filled
+
+
+def _runs(graph: Graph, n_clusters: int) -> IntArray:
+    """R runs of equal length of the reverse Cuthill–McKee order, in which neighbours are near."""
+    order = reverse_cuthill_mckee(graph.to_scipy(), symmetric_mode=True)
+    labels = np.empty(graph.n_vertices, dtype=np.int64)
+    labels[order] = np.arange(graph.n_vertices) * n_clusters // graph.n_vertices
+    return labels
+
+
+def _indicator(labels: IntArray, n_clusters: int) -> FloatArray:
+    """Rows e_r; zero where the label is −1."""
+    return (labels[:, None] == np.arange(n_clusters)).astype(np.float64)

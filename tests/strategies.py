@@ -1,0 +1,112 @@
+"""What the property tests draw, and the graphs that several tests share: random graphs with and without weights,
+connected or not, memberships on the simplex with many ties, and one λ per cluster.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from tautcut.graph import Graph
+from tautcut.problem import Problem
+
+WEIGHTS = st.sampled_from([0.125, 0.3, 0.7, 1.0, 1.7, 5.0, 11.0])
+
+
+@st.composite
+def graphs(
+    draw: st.DrawFn, *, min_vertices: int = 2, max_vertices: int = 10, is_connected: bool | None = None
+) -> Graph:
+    """A graph with at least one edge; `is_connected=None` draws both kinds, isolated vertices among them."""
+    n = draw(st.integers(min_vertices, max_vertices))
+    tree = [(draw(st.integers(0, i - 1)), i) for i in range(1, n)]
+    if is_connected is None and not draw(st.booleans()):
+        tree = tree[:1] + [edge for edge in tree[1:] if draw(st.booleans())]
+    pair = st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)).filter(lambda e: e[0] != e[1])
+    others = draw(st.lists(pair, max_size=2 * n))
+    edges = sorted({(min(e), max(e)) for e in [*tree, *others]})
+    weights = [draw(WEIGHTS) for _ in edges] if draw(st.booleans()) else None
+    return Graph.from_edges(edges, weights, n_vertices=n)
+
+
+def memberships(n_vertices: int, n_clusters: int) -> st.SearchStrategy[np.ndarray]:
+    """Points of the simplex made of small parts, so that zeros, ones and ties abound in every column."""
+    parts = hnp.arrays(np.int64, (n_vertices, n_clusters), elements=st.sampled_from([0, 0, 0, 1, 2, 5]))
+
+    def normalise(counts: np.ndarray) -> np.ndarray:
+        counts[counts.sum(axis=1) == 0, 0] = 1
+        return counts / counts.sum(axis=1, keepdims=True)
+
+    return parts.map(normalise)
+
+
+def lams(n_clusters: int) -> st.SearchStrategy[np.ndarray | None]:
+    """λ per cluster: the paper's choice, the same for all, or one each; some make N / (λ + 1) whole."""
+    values = st.one_of(st.sampled_from([0.25, 1.0, 2.0, 3.0, 9.0]), st.floats(0.05, 20.0))
+    return st.one_of(st.none(), hnp.arrays(np.float64, n_clusters, elements=values))
+
+
+@st.composite
+def problems(
+    draw: st.DrawFn, *, min_clusters: int = 2, max_clusters: int = 4, has_labels: bool = False, **graph: Any
+) -> Problem:
+    """A problem on a small graph; with `has_labels`, some vertices are fixed and at least one is free."""
+    drawn = draw(graphs(min_vertices=max(2, min_clusters), **graph))
+    R = draw(st.integers(min_clusters, min(max_clusters, drawn.n_vertices)))
+    labels = None
+    if has_labels:
+        fixed = st.one_of(st.just(-1), st.integers(0, R - 1))
+        labels = np.array([draw(fixed) for _ in range(drawn.n_vertices)])
+        labels[draw(st.integers(0, drawn.n_vertices - 1))] = -1
+    return Problem(drawn, R, draw(lams(R)), labels)
+
+
+@st.composite
+def started(draw: st.DrawFn, **problem: Any) -> tuple[Problem, np.ndarray]:
+    """A problem and a start that respects its labels, with no constant column."""
+    drawn = draw(problems(**problem))
+    F = draw(memberships(drawn.n_vertices, drawn.n_clusters))
+    fixed = drawn.is_labelled
+    F[fixed] = np.eye(drawn.n_clusters)[np.asarray(drawn.labels)[fixed]]
+    free = np.flatnonzero(~fixed)
+    for column in np.flatnonzero(np.ptp(F, axis=0) == 0):
+        F[free[0]] = np.eye(drawn.n_clusters)[column]
+    return drawn, F
+
+
+def random_graph(
+    n_vertices: int, n_edges: int, *, seed: int, is_weighted: bool = False, n_isolated: int = 0
+) -> Graph:
+    """About `n_edges` edges between random vertices; the last `n_isolated` vertices have none."""
+    rng = np.random.default_rng(seed)
+    pairs = np.sort(rng.integers(0, n_vertices - n_isolated, (n_edges, 2)), axis=1)
+    pairs = np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0)
+    weights = rng.uniform(0.2, 3.0, len(pairs)) if is_weighted else None
+    return Graph.from_edges(pairs, weights, n_vertices=n_vertices)
+
+
+def planted_graph(n_blocks: int, size: int, *, seed: int, is_weighted: bool = False) -> Graph:
+    """Blocks of `size` vertices, dense inside and sparsely joined; each block is connected."""
+    rng = np.random.default_rng(seed)
+    n = n_blocks * size
+    block = np.repeat(np.arange(n_blocks), size)
+    inside = block[:, None] == block
+    keep = np.triu(rng.random((n, n)) < np.where(inside, 8 / size, 1.5 / n), 1)
+    ring = np.array([(b * size + i, b * size + (i + 1) % size) for b in range(n_blocks) for i in range(size)])
+    pairs = np.unique(np.sort(np.vstack([np.argwhere(keep), ring]), axis=1), axis=0)
+    weights = rng.uniform(0.5, 2.0, len(pairs)) if is_weighted else None
+    return Graph.from_edges(pairs, weights, n_vertices=n)
+
+
+def soft_start(n_vertices: int, n_clusters: int, *, seed: int) -> np.ndarray:
+    """A generic point of the simplex in each row."""
+    return np.random.default_rng(seed).dirichlet(np.ones(n_clusters), n_vertices)
+
+
+def noisy_start(labels: np.ndarray, n_clusters: int, *, seed: int, trust: float = 0.5) -> np.ndarray:
+    """A labelling softened by noise: the start that a poor partitioner would give."""
+    noise = soft_start(labels.size, n_clusters, seed=seed)
+    return trust * np.eye(n_clusters)[labels] + (1 - trust) * noise

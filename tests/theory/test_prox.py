@@ -1,0 +1,58 @@
+"""The inner loop, run far beyond its stopping rule, against a general convex solver."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from exact_prox import exact_prox
+from hypothesis import given, settings
+from strategies import planted_graph, soft_start, started
+
+from tautcut import prox
+from tautcut.kernels.reference import ReferenceKernels, project
+from tautcut.problem import Problem
+from tautcut.stopping import StopRule
+
+ITERATIONS = 4000
+
+
+@pytest.fixture
+def endless(monkeypatch):
+    """The inner loop without its early stop."""
+    monkeypatch.setattr(prox, "descent_estimate_holds", lambda *_: False)
+
+
+def inner_loop(problem: Problem, F: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What `prox_tv` arrives at, with the G and the D_B of that outer step."""
+    kernels = ReferenceKernels(problem)
+    arrays = kernels.allocate(F)
+    before = kernels.measure(arrays)
+    stop = StopRule(max_inner=ITERATIONS)
+    inner = prox.prox_tv(
+        kernels, arrays, before, 1 / kernels.lipschitz, stop=stop, budget=ITERATIONS, is_late=lambda: False
+    )
+    assert inner.iterations == ITERATIONS
+    return kernels.memberships(arrays), arrays.G, before.B.max() / before.B
+
+
+@settings(max_examples=10)
+@given(started(max_vertices=7, max_clusters=3))
+@pytest.mark.usefixtures("endless")
+def test_inner_loop_solves_the_prox(drawn):
+    problem, F = drawn
+    found, G, scale = inner_loop(problem, F)
+    assert found == pytest.approx(exact_prox(problem, G, scale), abs=2e-4)
+
+
+@pytest.mark.parametrize("has_labels", [False, True])
+@pytest.mark.usefixtures("endless")
+def test_inner_loop_solves_the_prox_of_a_larger_graph(has_labels):
+    graph = planted_graph(3, 10, seed=3, is_weighted=True)
+    labels = np.full(30, -1)
+    if has_labels:
+        labels[[0, 1, 10, 25]] = [0, 0, 1, 2]
+    problem = Problem(graph, 3, [1.0, 2.0, 4.0], labels)
+    F = project(soft_start(30, 3, seed=4), labels)
+    found, G, scale = inner_loop(problem, F)
+    assert found == pytest.approx(exact_prox(problem, G, scale), abs=2e-4)
+    assert np.abs(found - F).max() > 0.05  # the step is a real one
