@@ -1,4 +1,4 @@
-"""One hypothesis profile for the whole suite: the same examples on every machine, and few enough to be quick."""
+"""One hypothesis profile for the whole suite: the same examples on every machine, few enough to be quick."""
 
 from __future__ import annotations
 

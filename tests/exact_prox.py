@@ -5,9 +5,9 @@ from __future__ import annotations
 import cvxpy as cp
 import numpy as np
 
+from tautcut.graph import Graph
 from tautcut.kernels import scaled_weights
 from tautcut.kernels.reference import gradient_matrix
-from tautcut.graph import Graph
 from tautcut.problem import FloatArray, Problem
 
 

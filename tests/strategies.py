@@ -1,4 +1,4 @@
-"""What the property tests draw, and the graphs that several tests share: random graphs with and without weights,
+"""What the property tests draw, and the graphs that several tests share: random graphs, weighted or not,
 connected or not, memberships on the simplex with many ties, and one λ per cluster.
 """
 
@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from hypothesis import assume
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -66,14 +67,15 @@ def problems(
 
 @st.composite
 def started(draw: st.DrawFn, **problem: Any) -> tuple[Problem, np.ndarray]:
-    """A problem and a start that respects its labels, with no constant column."""
+    """A problem and a start that respects its labels, with no constant column: B > 0 for all of them."""
     drawn = draw(problems(**problem))
     F = draw(memberships(drawn.n_vertices, drawn.n_clusters))
     fixed = drawn.is_labelled
     F[fixed] = np.eye(drawn.n_clusters)[np.asarray(drawn.labels)[fixed]]
-    free = np.flatnonzero(~fixed)
-    for column in np.flatnonzero(np.ptp(F, axis=0) == 0):
-        F[free[0]] = np.eye(drawn.n_clusters)[column]
+    constant, free = np.flatnonzero(np.ptp(F, axis=0) == 0), np.flatnonzero(~fixed)
+    for column, vertex in zip(constant, free, strict=False):
+        F[vertex] = np.eye(drawn.n_clusters)[column]
+    assume((np.ptp(F, axis=0) > 0).all())
     return drawn, F
 
 

@@ -4,6 +4,7 @@ restarts and store what comes back. No algorithm lives here.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from contextlib import ExitStack
 from typing import Any, Literal
@@ -18,14 +19,20 @@ from sklearn.base import (
     ClusterMixin,
     TransformerMixin,
 )
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from tautcut.errors import GraphWarning, InputError
 from tautcut.graph import Graph
 from tautcut.neighbors import knn_graph, nearest
 from tautcut.observers import ProgressBar
-from tautcut.problem import UNLABELLED, FloatArray, IntArray, Problem, lam_of_prior
+from tautcut.problem import (
+    UNLABELLED,
+    FloatArray,
+    IntArray,
+    Problem,
+    checked_cluster_count,
+    lam_of_prior,
+)
 from tautcut.restarts import Plan, best_of_starts
 from tautcut.solver import Result
 from tautcut.stopping import StopRule
@@ -43,7 +50,7 @@ class _MTVEstimator(BaseEstimator):  # type: ignore[misc]
         n_neighbors: int,
         class_prior: ArrayLike | None,
         init: str | ArrayLike,
-        n_init: int,
+        n_init: int | str,
         algorithm: str,
         search: str,
         min_cluster_size: int | None,
@@ -92,7 +99,7 @@ class _MTVEstimator(BaseEstimator):  # type: ignore[misc]
             device=self.device, dtype=self.dtype, n_jobs=self.n_jobs,
         )  # fmt: skip
         with ExitStack() as stack:
-            bars = [stack.enter_context(ProgressBar(self.n_init, self.max_iter))] if self.verbose else []
+            bars = [stack.enter_context(ProgressBar())] if self.verbose else []
             result = best_of_starts(problem, plan, rng=_generator(self.random_state), observers=bars)
         self.graph_ = problem.graph
         self.memberships_ = agreeing_memberships(result.memberships, result.partition.labels)
@@ -139,8 +146,8 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         Expected share π_r of each cluster, λ_r = (1 − π_r)/π_r. None is 1/R each, the paper's λ = R − 1.
     init : {"multilevel", "ncut-seeds", "ncut", "random"} or array of shape (n_samples, n_clusters)
         The starts: a multilevel partition; the paper's procedures (b) and (a); noise; or your own.
-    n_init : int, default 1
-        Starts; the lowest energy wins.
+    n_init : int or "auto", default "auto"
+        Starts; the lowest energy wins. "auto" is 2 to 8 multilevel starts, more on smaller graphs, and 1 of others.
     algorithm : {"fast", "paper"}, default "fast"
         "paper" is Algorithm 1 as printed.
     search : {"short", "thorough", "none"}, default "short"
@@ -196,7 +203,7 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         n_neighbors: int = 10,
         class_prior: ArrayLike | None = None,
         init: str | ArrayLike = "multilevel",
-        n_init: int = 1,
+        n_init: int | Literal["auto"] = "auto",
         algorithm: Literal["fast", "paper"] = "fast",
         search: Literal["short", "thorough", "none"] = "short",
         min_cluster_size: int | None = None,
@@ -217,7 +224,7 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
 
     def fit(self, X: Any, y: Any = None) -> MTVClustering:
         """Cluster the rows of X, or the vertices of the graph X; y is ignored."""
-        _check_cluster_count(self.n_clusters)
+        checked_cluster_count(self.n_clusters)
         graph = self._graph_of(X)
         problem = Problem(graph, self.n_clusters, lam_of_prior(self.class_prior, self.n_clusters))
         self.labels_ = self._fit_problem(problem).partition.labels
@@ -268,7 +275,7 @@ class MTVClassifier(ClassifierMixin, _MTVEstimator):  # type: ignore[misc]
         n_neighbors: int = 10,
         class_prior: ArrayLike | None = None,
         init: str | ArrayLike = "multilevel",
-        n_init: int = 1,
+        n_init: int | Literal["auto"] = "auto",
         algorithm: Literal["fast", "paper"] = "fast",
         search: Literal["short", "thorough", "none"] = "short",
         min_cluster_size: int | None = None,
@@ -299,7 +306,8 @@ class MTVClassifier(ClassifierMixin, _MTVEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of new points: the largest of their memberships."""
-        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+        largest = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[largest])
 
     def predict_proba(self, X: Any) -> FloatArray:
         """The memberships of new points, columns in the order of `classes_`."""
@@ -319,13 +327,7 @@ def encode_labels(y: Any, n_vertices: int) -> tuple[NDArray[Any], IntArray]:
     known = np.array([not _is_unknown(value) for value in target.tolist()], dtype=bool)
     if not known.any():
         raise InputError("y has no labelled point: every label is −1, None or NaN. Give at least one label.")
-    kept = target[known]
-    if target.dtype == object and all(isinstance(value, str) for value in kept):
-        kept = kept.astype(str)
-    elif target.dtype == object:
-        kept = np.array(kept.tolist())
-    check_classification_targets(kept)
-    classes, codes = np.unique(kept, return_inverse=True)
+    classes, codes = np.unique(_known_labels(target[known]), return_inverse=True)
     encoded = np.full(n_vertices, UNLABELLED, dtype=np.int64)
     encoded[known] = codes
     return classes, encoded
@@ -338,11 +340,30 @@ def agreeing_memberships(F: FloatArray, labels: IntArray) -> FloatArray:
     largest = F[moved].argmax(axis=1)
     agreeing[moved, labels[moved]] = F[moved, largest]
     agreeing[moved, largest] = F[moved, labels[moved]]
+    tied = moved[agreeing[moved].argmax(axis=1) != labels[moved]]
+    agreeing[tied, labels[tied]] = np.nextafter(agreeing[tied, labels[tied]], np.inf)
     return agreeing
 
 
+def _known_labels(known: NDArray[Any]) -> NDArray[Any]:
+    """The labels as whole numbers, booleans or strings; a number that is no class is refused."""
+    labels = np.array(known.tolist()) if known.dtype == object else known
+    n_strings = sum(isinstance(value, str) for value in known.tolist())
+    if labels.ndim != 1 or labels.dtype.kind not in "biufUS" or 0 < n_strings < labels.size:
+        raise InputError(
+            f"Unknown label type: y must hold numbers or strings, not both; found {known[:5].tolist()}."
+        )
+    if labels.dtype.kind == "f":
+        is_whole = np.isfinite(labels) & (labels == np.round(labels))
+        if not is_whole.all():
+            raise InputError(
+                f"Unknown label type: classes must be whole numbers; found {labels[~is_whole][0]} in y."
+            )
+    return labels
+
+
 def _is_unknown(value: Any) -> bool:
-    if value is None:
+    if value is None or value is getattr(sys.modules.get("pandas"), "NA", None):
         return True
     if isinstance(value, str | bytes | bool):
         return False
@@ -362,18 +383,17 @@ def _generator(random_state: int | np.random.Generator | np.random.RandomState |
     try:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError) as error:
-        raise InputError(f"random_state must be None, a whole number ≥ 0 or a generator; found {random_state!r}.") from error
-
-
-def _check_cluster_count(n_clusters: Any) -> None:
-    if isinstance(n_clusters, bool) or not isinstance(n_clusters, int | np.integer) or n_clusters < 1:
-        raise InputError(f"n_clusters must be a whole number ≥ 1; found {n_clusters!r}.")
+        raise InputError(
+            f"random_state must be None, a whole number ≥ 0 or a generator; found {random_state!r}."
+        ) from error
 
 
 def _affordable_neighbours(n_neighbors: int, n_points: int) -> int:
     """n_neighbors, or all other points where there are fewer."""
     if isinstance(n_neighbors, int | np.integer) and n_neighbors >= n_points > 1:
-        message = f"n_neighbors={n_neighbors} is more than the other {n_points - 1} points; all of them are used."
+        message = (
+            f"n_neighbors={n_neighbors} is more than the other {n_points - 1} points; all of them are used."
+        )
         warnings.warn(message, GraphWarning, stacklevel=4)
         return n_points - 1
     return n_neighbors
@@ -401,8 +421,9 @@ def _weighted_mean(X: Any, memberships: FloatArray) -> FloatArray:
             f"X must hold similarities to the {memberships.shape[0]} training points, one column each; "
             f"found {S.shape[1]} columns."
         )
-    if S.nnz and (not np.isfinite(S.data).all() or S.data.min() < 0):
-        raise InputError(f"similarities must be finite and ≥ 0; found {S.data[~(S.data >= 0)][:1]}.")
+    is_bad = ~(np.isfinite(S.data) & (S.data >= 0))
+    if is_bad.any():
+        raise InputError(f"similarities must be finite and ≥ 0; found {S.data[is_bad][0]}.")
     total = np.asarray(S.sum(axis=1)).ravel()
     mean = np.full((S.shape[0], memberships.shape[1]), 1.0 / memberships.shape[1])
     has_any = total > 0

@@ -8,6 +8,7 @@ import json
 import logging
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from math import isfinite
 from typing import Any, TextIO
 
 logger = logging.getLogger("tautcut")
@@ -15,7 +16,10 @@ logger = logging.getLogger("tautcut")
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run stands after an outer step."""
+    """Where a run stands after an outer step, or a search after a step of its own.
+
+    `iterations` of at most `max_iter` are done; in a search they are its steps, and there is no relaxed energy.
+    """
 
     start: int
     outer: int
@@ -24,6 +28,7 @@ class Progress:
     relaxed_energy: float
     energy: float
     best_energy: float
+    phase: str = "solve"
 
 
 Observer = Callable[[Progress], "bool | None"]
@@ -44,30 +49,44 @@ class JsonLines:
         self._file = file
 
     def __call__(self, progress: Progress) -> None:
-        self._file.write(json.dumps(asdict(progress)) + "\n")
+        values = {
+            name: None if isinstance(value, float) and not isfinite(value) else value  # JSON has no infinity
+            for name, value in asdict(progress).items()
+        }
+        self._file.write(json.dumps(values) + "\n")
 
 
 class ProgressBar:
-    """A bar on the terminal: inner iterations over all starts, and the best cut so far. Use as a context."""
+    """Bars on the terminal, one for each start and each phase, with the best cut so far. Use as a context."""
 
-    def __init__(self, n_starts: int, max_iter: int) -> None:
+    def __init__(self) -> None:
+        from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-        from rich.progress import Progress as Bar
+        from rich.progress import Progress as Bars
 
         columns: list[Any] = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
-        self._bar = Bar(*columns, TextColumn("{task.fields[cut]}"), TimeElapsedColumn())
-        self._task = self._bar.add_task("starts", total=n_starts * max_iter, cut="")
-        self._max_iter = max_iter
-        self._best = float("inf")
+        cut = TextColumn("best cut {task.fields[cut]:.5g}")
+        self._bars = Bars(*columns, cut, TimeElapsedColumn(), console=Console(stderr=True))
+        self._current: tuple[str, int] | None = None
+        self._task: Any = None
 
     def __enter__(self) -> ProgressBar:
-        self._bar.start()
+        self._bars.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._bar.stop()
+        self._finish()
+        self._bars.stop()
 
     def __call__(self, progress: Progress) -> None:
-        self._best = min(self._best, progress.best_energy)
-        done = progress.start * self._max_iter + progress.iterations
-        self._bar.update(self._task, completed=done, cut=f"best cut {self._best:.5g}")
+        if (progress.phase, progress.start) != self._current:
+            self._finish()
+            self._current = (progress.phase, progress.start)
+            name = f"{progress.phase} {progress.start + 1}"
+            self._task = self._bars.add_task(name, total=progress.max_iter, cut=progress.best_energy)
+        self._bars.update(self._task, completed=progress.iterations, cut=progress.best_energy)
+
+    def _finish(self) -> None:
+        """A phase that stopped early is done all the same: its total becomes what it did."""
+        if self._task is not None:
+            self._bars.update(self._task, total=self._bars.tasks[-1].completed)

@@ -39,7 +39,7 @@ class Partition:
         return bool((self.sizes == 0).any())
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Problem:
     """Minimise Σ_r Cut(A_r, A_rᶜ) / min{λ_r |A_r|, |A_rᶜ|} over partitions that respect the fixed labels.
 
@@ -64,19 +64,18 @@ class Problem:
 
     graph: Graph
     n_clusters: int
-    lam: FloatArray | ArrayLike | None = None
-    labels: IntArray | ArrayLike | None = None
+    lam: FloatArray
+    labels: IntArray
 
-    def __post_init__(self) -> None:
-        n = self.graph.n_vertices
-        R = self.n_clusters
-        if isinstance(R, bool) or not isinstance(R, int | np.integer) or R < 1:
-            raise InputError(f"n_clusters must be a whole number ≥ 1; found {R!r}.")
+    def __init__(
+        self, graph: Graph, n_clusters: int, lam: ArrayLike | None = None, labels: ArrayLike | None = None
+    ) -> None:
+        n, R = graph.n_vertices, checked_cluster_count(n_clusters)
         if n < R:
             raise InputError(f"n_clusters={R} is more than the {n} vertices. Ask for {n} clusters or fewer.")
-        object.__setattr__(self, "n_clusters", int(R))
-        object.__setattr__(self, "lam", _lam_vector(self.lam, int(R)))
-        object.__setattr__(self, "labels", _fixed_labels(self.labels, n, int(R)))
+        values = {"graph": graph, "n_clusters": R, "lam": _lam_vector(lam, R), "labels": _fixed_labels(labels, n, R)}
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     @property
     def n_vertices(self) -> int:
@@ -85,12 +84,18 @@ class Problem:
     @cached_property
     def is_labelled(self) -> NDArray[np.bool_]:
         """Which vertices are fixed, the set Λ of the paper."""
-        return np.asarray(self.labels) != UNLABELLED
+        return self.labels != UNLABELLED
+
+    @property
+    def shares(self) -> FloatArray:
+        """1 / (1 + λ_r), scaled to sum one: the share at which each denominator of (P) peaks."""
+        shares: FloatArray = 1.0 / (1.0 + self.lam)
+        return shares / shares.sum()
 
     @cached_property
     def median_rank(self) -> IntArray:
         """k_r = ⌊N / (λ_r + 1)⌋: med_λ is the (k+1)-th largest value (decision 0007)."""
-        share = self.n_vertices / (np.asarray(self.lam) + 1.0)
+        share = self.n_vertices / (self.lam + 1.0)
         k = np.floor(share * (1 + 1e-12)).astype(np.int64)  # λ from a prior is rounded: N·⅓ must not become 0.99…
         return np.minimum(k, self.n_vertices - 1)
 
@@ -102,7 +107,14 @@ class Problem:
     def measured(self, labels: IntArray, cut: FloatArray) -> Partition:
         """The partition of labels whose cuts are known."""
         sizes = np.bincount(labels, minlength=self.n_clusters)
-        return Partition(labels, balanced_terms(cut, sizes, np.asarray(self.lam)), sizes)
+        return Partition(labels, balanced_terms(cut, sizes, self.lam), sizes)
+
+
+def checked_cluster_count(n_clusters: object) -> int:
+    """R as an int, refused if it is not a whole number ≥ 1."""
+    if isinstance(n_clusters, bool) or not isinstance(n_clusters, int | np.integer) or n_clusters < 1:
+        raise InputError(f"n_clusters must be a whole number ≥ 1; found {n_clusters!r}.")
+    return int(n_clusters)
 
 
 def lam_of_prior(class_prior: ArrayLike | None, n_clusters: int) -> FloatArray:
@@ -147,8 +159,11 @@ def balanced_cut_energy(W: object, labels: ArrayLike, lam: ArrayLike | None = No
     array = np.asarray(labels)
     if array.ndim != 1 or array.size != graph.n_vertices:
         raise InputError(f"labels must be {graph.n_vertices} numbers, one per vertex; found shape {array.shape}.")
-    R = int(array.max()) + 1 if lam is None or np.ndim(lam) == 0 else len(np.asarray(lam))
-    hard = _hard_labels(array, graph.n_vertices, R)
+    whole = _whole_numbers(array, graph.n_vertices)
+    R = int(whole.max()) + 1 if lam is None or np.ndim(lam) == 0 else len(np.asarray(lam))
+    if R > graph.n_vertices:
+        return np.inf  # more clusters than vertices: one of them is empty
+    hard = _hard_labels(whole, graph.n_vertices, R)
     sizes = np.bincount(hard, minlength=R)
     return float(balanced_terms(cuts(graph, hard, R), sizes, _lam_vector(lam, R)).sum())
 
@@ -160,7 +175,7 @@ def cuts(graph: Graph, labels: IntArray, n_clusters: int) -> FloatArray:
     return np.bincount(owner[crosses], graph.weights[crosses], n_clusters).astype(np.float64)
 
 
-def balanced_terms(cut: FloatArray, sizes: IntArray, lam: FloatArray) -> FloatArray:
+def balanced_terms(cut: FloatArray, sizes: IntArray | FloatArray, lam: FloatArray) -> FloatArray:
     """Cut_r / min{λ_r |A_r|, |A_rᶜ|}; `inf` where a cluster is empty or all there is of several."""
     if sizes.size == 1:
         return np.zeros(1)
@@ -168,10 +183,13 @@ def balanced_terms(cut: FloatArray, sizes: IntArray, lam: FloatArray) -> FloatAr
     return np.divide(cut, balance, out=np.full(sizes.size, np.inf), where=balance > 0)
 
 
-def _lam_vector(lam: FloatArray | ArrayLike | None, n_clusters: int) -> FloatArray:
+def _lam_vector(lam: ArrayLike | None, n_clusters: int) -> FloatArray:
     if lam is None:
         return np.full(n_clusters, n_clusters - 1.0)
-    vector = np.asarray(lam, dtype=np.float64)
+    try:
+        vector = np.asarray(lam, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"lam must be a number or {n_clusters} numbers; found {lam!r}.") from error
     vector = np.full(n_clusters, float(vector)) if vector.ndim == 0 else vector.copy()
     if vector.shape != (n_clusters,):
         raise InputError(f"lam must be a number or hold {n_clusters} numbers, one per cluster; found {lam!r}.")
@@ -187,7 +205,7 @@ def _whole_numbers(labels: ArrayLike, n_vertices: int) -> IntArray:
     if array.dtype.kind not in "iub":
         whole = array.dtype.kind == "f" and bool(np.all(np.isfinite(array) & (array == np.round(array))))
         if not whole:
-            raise InputError(f"labels must be whole numbers; found dtype {array.dtype} holding others.")
+            raise InputError(f"labels must be whole numbers; found {array[:3].tolist()} … of dtype {array.dtype}.")
     return array.astype(np.int64)
 
 
@@ -199,7 +217,7 @@ def _hard_labels(labels: ArrayLike, n_vertices: int, n_clusters: int) -> IntArra
     return hard
 
 
-def _fixed_labels(labels: IntArray | ArrayLike | None, n_vertices: int, n_clusters: int) -> IntArray:
+def _fixed_labels(labels: ArrayLike | None, n_vertices: int, n_clusters: int) -> IntArray:
     if labels is None:
         return np.full(n_vertices, UNLABELLED, dtype=np.int64)
     fixed = _whole_numbers(labels, n_vertices).copy()

@@ -1,49 +1,58 @@
-"""Many starts, one answer: each start is solved, refined and compared by (P); the lowest wins and ties keep the
-first. Starts are independent joblib tasks; their generators are spawned from one, so the answer does not depend on
-how many run at a time.
+"""Many starts, one answer. The starts are solved or searched, the lowest (P) wins and ties keep the first. Starts are
+independent joblib tasks; their generators are spawned from one, so the answer does not depend on how many run at a
+time. An interrupt returns the best so far.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tautcut.errors import CollapseWarning, InputError, InterruptedRunWarning
 from tautcut.kernels import choose
-from tautcut.observers import Observer
-from tautcut.problem import FloatArray, IntArray, Problem
-from tautcut.search import EFFORTS, Effort, evolve, is_better, refine, smallest_sizes
+from tautcut.observers import Observer, Progress
+from tautcut.problem import FloatArray, IntArray, Partition, Problem
+from tautcut.search import EFFORTS, Effort, MultilevelSearch, in_threads, is_better, smallest_sizes
 from tautcut.solver import Result, is_trivial, run, solve
 from tautcut.starts import StartMaker, soften, start_maker
 from tautcut.stopping import Status, StopRule
 
 ALGORITHMS = ("fast", "paper")
+_CUT_SHORT = (Status.INTERRUPTED, Status.STOPPED)
+_PATIENCE = 50  # inner iterations without a better partition after which the fast algorithm has settled
+_FAST_INNER = 25  # inner iterations of an outer step in the fast algorithm (decision 0013)
+_AUTO_WORK, _AUTO_RANGE = 2_000_000, (2, 8)  # directed edges over all starts of n_init="auto", and its limits
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Plan:
-    """How to look for a partition: the settings that every start shares.
+    """How to look for a partition.
 
-    `algorithm="paper"` with `search="none"` is Algorithm 1 as printed and nothing on top of it.
+    `algorithm="paper"` with `search="none"` is Algorithm 1 as printed and nothing on top of it. The fast algorithm
+    also stops when the partition has settled, and hands multilevel starts to the search before it solves, so that
+    Algorithm 1 runs once, from the best of them.
     """
 
     init: str | ArrayLike = "multilevel"
-    n_init: int = 1
+    n_init: int | str = "auto"
     algorithm: str = "fast"
     search: str = "short"
     min_cluster_size: int | None = None
-    stop: StopRule = StopRule()
+    stop: StopRule = field(default_factory=StopRule)
     device: str = "cpu"
     dtype: str = "float32"
     n_jobs: int | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.n_init, bool) or not isinstance(self.n_init, int | np.integer) or self.n_init < 1:
-            raise InputError(f"n_init must be a whole number ≥ 1; found {self.n_init!r}.")
+        n_init = self.n_init
+        is_whole = isinstance(n_init, int | np.integer) and not isinstance(n_init, bool)
+        if n_init != "auto" and not (is_whole and int(n_init) >= 1):
+            raise InputError(f"n_init must be a whole number ≥ 1 or 'auto'; found {n_init!r}.")
         if self.algorithm not in ALGORITHMS:
             raise InputError(f"algorithm must be one of {', '.join(ALGORITHMS)}; found {self.algorithm!r}.")
         if self.search not in EFFORTS:
@@ -53,79 +62,209 @@ class Plan:
     def effort(self) -> Effort:
         return EFFORTS[self.search]
 
+    @property
+    def stop_rule(self) -> StopRule:
+        if self.algorithm == "paper":
+            return self.stop
+        return replace(self.stop, patience=_PATIENCE, max_inner=min(self.stop.max_inner, _FAST_INNER))
+
+    def is_searched_first(self, problem: Problem) -> bool:
+        """Whether the starts are partitions that the search takes as they are."""
+        is_multilevel = isinstance(self.init, str) and self.init == "multilevel"
+        has_labels = bool(problem.is_labelled.any())
+        return is_multilevel and not has_labels and self.algorithm == "fast" and self.search != "none"
+
+    def n_starts(self, problem: Problem) -> int:
+        """n_init; "auto" is one start where all would be the same or be solved in full, else more on smaller graphs."""
+        if self.n_init != "auto":
+            return int(self.n_init)
+        if not self.is_searched_first(problem):
+            return 1
+        return int(np.clip(_AUTO_WORK // max(2 * problem.graph.n_edges, 1), *_AUTO_RANGE))
+
 
 def best_of_starts(
     problem: Problem, plan: Plan, *, rng: np.random.Generator, observers: Iterable[Observer] = ()
 ) -> Result:
-    """The lowest (P) over `plan.n_init` starts."""
+    """The partition of lowest (P) that the plan finds."""
     make = start_maker(problem, plan.init, rng=rng)
     smallest = smallest_sizes(problem, plan.min_cluster_size)
-    generators = rng.spawn(plan.n_init)
     if is_trivial(problem):
-        return solve(problem, make(0, generators[0]))
-    best: Result | None = None
-    for result in _results(problem, plan, make, generators, smallest, tuple(observers)):
-        if best is None or is_better(result.partition, best.partition, smallest):
-            best = result
-        if result.status in (Status.INTERRUPTED, Status.STOPPED):
-            break
-    if best is None:
-        raise KeyboardInterrupt
+        return solve(problem, make(0, rng))
+    work = _Work(problem, plan, smallest, tuple(observers))
+    generators = rng.spawn(plan.n_starts(problem))
+    solve_all = plan.search == "none"
+    best = _solve_starts(work, make, generators) if solve_all else _search_starts(work, make, generators, rng)
+    if best.partition.has_empty_cluster:
+        warnings.warn(str(Status.COLLAPSED), CollapseWarning, stacklevel=2)
     return best
 
 
-def _results(
-    problem: Problem,
-    plan: Plan,
-    make: StartMaker,
-    generators: list[np.random.Generator],
-    smallest: IntArray,
-    observers: tuple[Observer, ...],
-) -> Iterator[Result]:
-    """The results of the starts in their order, each as soon as it is there."""
-    if plan.n_jobs in (None, 1):
-        for number, rng in enumerate(generators):
-            yield _one_start(problem, plan, make(number, rng), smallest, rng, observers, number)
+@dataclass(frozen=True, eq=False)
+class _Work:
+    """What every start shares."""
+
+    problem: Problem
+    plan: Plan
+    smallest: IntArray
+    observers: tuple[Observer, ...]
+
+    def solve(self, F: FloatArray, number: int = 0) -> Result:
+        """Algorithm 1 from F."""
+        kernels = choose(self.problem, device=self.plan.device, dtype=self.plan.dtype)
+        stop = self.plan.stop_rule
+        return run(self.problem, F, kernels, stop=stop, observers=self.observers, start_number=number)
+
+    def tell(self, phase: str, step: int, n_steps: int, best: Partition) -> None:
+        """Show the observers where the search stands; raises _Stopped if one asks to stop."""
+        seen = Progress(0, 0, step, n_steps, np.nan, best.energy, best.energy, phase)
+        if any([observer(seen) for observer in self.observers]):
+            raise _Stopped
+
+
+class _Stopped(Exception):  # noqa: N818 - an observer's wish, not an error
+    """An observer asked the search to stop."""
+
+
+def _solve_starts(work: _Work, make: StartMaker, generators: list[np.random.Generator]) -> Result:
+    """Each start solved by itself; the lowest (P) wins, ties keep the first."""
+    best: Result | None = None
+    status: Status | None = None
+    try:
+        for result in _in_turn(work, make, generators):
+            if best is None or result.partition.energy < best.partition.energy:
+                best = result
+            if result.status in _CUT_SHORT:
+                status = result.status
+                break
+    except KeyboardInterrupt:
+        if best is None:
+            raise
+        status = Status.INTERRUPTED
+        warnings.warn(str(status), InterruptedRunWarning, stacklevel=3)
+    if best is None:
+        raise KeyboardInterrupt
+    return best if status is None else replace(best, status=status)
+
+
+def _search_starts(
+    work: _Work, make: StartMaker, generators: list[np.random.Generator], rng: np.random.Generator
+) -> Result:
+    """Starts make a population, the search combines them, and Algorithm 1 polishes the best."""
+    best = _Best(work)
+    try:
+        search = MultilevelSearch(work.problem, work.smallest, work.plan.effort.children)
+        population = _population(work, search, make, generators, best)
+        if best.is_cut_short:
+            return best.result()
+        n = len(population)
+        combinations = min(work.plan.effort.combinations, n * (n - 1) // 2)
+        for step, champion in enumerate(search.evolve(population, combinations, rng=rng)):
+            best.offer(champion)
+            work.tell("search", step, combinations, champion)
+        if not work.problem.is_labelled.any():
+            _polish(work, search, best, rng)
+    except (KeyboardInterrupt, _Stopped) as cause:
+        best.cut_short(cause)
+    return best.result()
+
+
+class _Best:
+    """The best partition so far, and the run that it came from or that polished it."""
+
+    def __init__(self, work: _Work) -> None:
+        self._work = work
+        self.partition: Partition | None = None
+        self._run: Result | None = None
+        self._status: Status | None = None
+
+    def offer(self, partition: Partition, run: Result | None = None) -> bool:
+        """Keep the partition if it is better; keep the run in any case if there is none yet, or it is."""
+        wins = self.partition is None or is_better(partition, self.partition, self._work.smallest)
+        if wins:
+            self.partition = partition
+        if run is not None and (wins or self._run is None):
+            self._run = run
+        if run is not None and run.status in _CUT_SHORT:
+            self._status = run.status
+        return wins
+
+    @property
+    def is_cut_short(self) -> bool:
+        return self._status is not None
+
+    def cut_short(self, cause: BaseException) -> None:
+        if self.partition is None:
+            raise cause
+        self._status = Status.INTERRUPTED if isinstance(cause, KeyboardInterrupt) else Status.STOPPED
+        if self._status is Status.INTERRUPTED:
+            warnings.warn(str(self._status), InterruptedRunWarning, stacklevel=3)
+
+    def result(self) -> Result:
+        if self.partition is None:
+            raise KeyboardInterrupt
+        if self._run is None:  # cut short before Algorithm 1 began
+            F = soften(self.partition.labels, self._work.problem.n_clusters)
+            return Result(self._work.problem, self.partition, F, np.nan, self._status or Status.STOPPED, ())
+        return replace(self._run, partition=self.partition, status=self._status or self._run.status)
+
+
+def _population(
+    work: _Work, search: MultilevelSearch, make: StartMaker, generators: list[np.random.Generator], best: _Best
+) -> list[Partition]:
+    """The partitions of the starts: the search's own, or those that Algorithm 1 finds, refined."""
+    population: list[Partition] = []
+    if work.plan.is_searched_first(work.problem):
+        found: Iterator[Any] = _search_in_turn(work, search, generators)
+    else:
+        found = _in_turn(work, make, generators)
+    for number, item in enumerate(found):
+        run = item if isinstance(item, Result) else None
+        partition = item if run is None else search.refine(run.partition, rng=generators[number])
+        population.append(partition)
+        best.offer(partition, run)
+        if best.is_cut_short:
+            break
+        work.tell("starts", number + 1, len(generators), partition)
+    return population
+
+
+def _polish(work: _Work, search: MultilevelSearch, best: _Best, rng: np.random.Generator) -> None:
+    """Algorithm 1 from the best partition, then a V-cycle; again while that helps."""
+    for number in range(work.plan.effort.rounds):
+        assert best.partition is not None  # noqa: S101 - for the type checker: the population is never empty
+        result = work.solve(soften(best.partition.labels, work.problem.n_clusters), number)
+        has_won = best.offer(result.partition, result)
+        if best.is_cut_short:
+            break
+        has_won |= best.offer(search.refine(best.partition, rng=rng))
+        if not has_won:
+            break
+
+
+def _in_turn(work: _Work, make: StartMaker, generators: list[np.random.Generator]) -> Iterator[Result]:
+    """Each start solved, in their order, as soon as it is there; by joblib where n_jobs asks for it."""
+    starts = ((number, make(number, rng)) for number, rng in enumerate(generators))
+    if work.plan.n_jobs in (None, 1):
+        for number, F in starts:
+            yield work.solve(F, number)
         return
     from joblib import Parallel, delayed
 
-    tasks = (
-        delayed(_one_start)(problem, plan, make(number, rng), smallest, rng, (), number)
-        for number, rng in enumerate(generators)
-    )
-    try:
-        yield from Parallel(n_jobs=plan.n_jobs, return_as="generator")(tasks)
-    except KeyboardInterrupt:
-        warnings.warn(str(Status.INTERRUPTED), InterruptedRunWarning, stacklevel=2)
+    silent = replace(work, observers=())  # a bar cannot be drawn from another process
+    tasks = (delayed(silent.solve)(F, number) for number, F in starts)
+    yield from Parallel(n_jobs=work.plan.n_jobs, return_as="generator")(tasks)
 
 
-def _one_start(
-    problem: Problem,
-    plan: Plan,
-    F: FloatArray,
-    smallest: IntArray,
-    rng: np.random.Generator,
-    observers: tuple[Observer, ...],
-    number: int,
-) -> Result:
-    """Solve one start, then search from where it ended."""
-    kernels = choose(problem, device=plan.device, dtype=plan.dtype)
-    result = run(problem, F, kernels, stop=plan.stop, observers=observers, start_number=number)
-    if result.status is Status.COLLAPSED and result.partition.has_empty_cluster:
-        warnings.warn(str(result.status), CollapseWarning, stacklevel=2)
-    if plan.search == "none":
-        return result
-    champion = refine(problem, result.partition, smallest)
-    for _ in range(plan.effort.generations):
-        if result.status in (Status.INTERRUPTED, Status.STOPPED):
-            break
-        child = evolve(problem, champion, children=plan.effort.children, smallest=smallest, rng=rng)
-        if child is champion:
-            break
-        again = run(problem, soften(child.labels, problem.n_clusters), kernels, stop=plan.stop)
-        polished = refine(problem, again.partition, smallest)
-        champion = child
-        result = replace(result, memberships=again.memberships, status=again.status)
-        if is_better(polished, champion, smallest):
-            champion = polished
-    return replace(result, partition=champion)
+def _search_in_turn(
+    work: _Work, search: MultilevelSearch, generators: list[np.random.Generator]
+) -> Iterator[Partition]:
+    """Each multilevel start, in their order; in threads, or by joblib where n_jobs asks for it."""
+    numbered = list(enumerate(generators))
+    if work.plan.n_jobs in (None, 1):
+        yield from in_threads(lambda item: search.start(item[0], rng=item[1]), numbered)
+        return
+    from joblib import Parallel, delayed
+
+    tasks = (delayed(search.start)(number, rng=rng) for number, rng in numbered)
+    yield from Parallel(n_jobs=work.plan.n_jobs, return_as="generator")(tasks)

@@ -1,33 +1,45 @@
-"""The search around the solver: greedy single-vertex moves after every run, and merge–split evolution, which merges
-two clusters, splits another and keeps what is lower. Every step is accepted only if (P) falls, and no cluster
-shrinks below a size that the caller sets. It never looks at true labels.
+"""The search for a partition of low (P) around the solver. A partition is refined on coarsenings of the graph that
+respect it (a V-cycle), where whole groups of vertices move at once; children merge two clusters and split another;
+two partitions are combined on a coarsening that respects both. Every step is kept only if (P) falls, and no cluster
+shrinks below a size that the caller sets. Nothing here looks at true labels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from tautcut.errors import InputError
-from tautcut.graph import Graph
-from tautcut.kernels.moves import greedy_moves
-from tautcut.problem import FloatArray, IntArray, Partition, Problem
-from tautcut.starts import multilevel_partition
+from tautcut.kernels import thread_count
+from tautcut.kernels.moves import Level, contract_matching, descend, finest_level, induced, weights_between
+from tautcut.problem import FloatArray, IntArray, Partition, Problem, balanced_terms
+from tautcut.starts import bisect, partition_level
+
+Item = TypeVar("Item")
+Outcome = TypeVar("Outcome")
 
 SMALLEST_SHARE = 0.25  # of a cluster's expected size: the default of min_cluster_size
+_COARSEST = 60  # vertices per cluster at which coarsening stops
+_HEAVIEST_SHARE = 0.05  # of a cluster: no coarse vertex weighs more
+_PLATEAU = 0.97  # how much of the kink of (P) is cut off while vertices change places (decision 0012)
+_MAX_LEVELS = 30
+_GENERATION = 4  # combinations at a time; a constant, so that the answer does not depend on the cores
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How long to search: merge–split children per generation, and generations."""
+    """How long to search: merge–split children per V-cycle, combinations at most, rounds of search and solver."""
 
     children: int
-    generations: int
+    combinations: int
+    rounds: int
 
 
-EFFORTS = {"none": Effort(0, 0), "short": Effort(20, 2), "thorough": Effort(60, 12)}
+EFFORTS = {"none": Effort(0, 0, 0), "short": Effort(20, 24, 1), "thorough": Effort(40, 120, 5)}
 
 
 def smallest_sizes(problem: Problem, min_cluster_size: int | None) -> IntArray:
@@ -42,14 +54,8 @@ def smallest_sizes(problem: Problem, min_cluster_size: int | None) -> IntArray:
                 f"there are for {problem.n_clusters} clusters. Lower it."
             )
         return np.full(problem.n_clusters, int(min_cluster_size))
-    expected = problem.n_vertices / (1.0 + np.asarray(problem.lam))
+    expected = problem.n_vertices * problem.shares
     return np.maximum(np.floor(SMALLEST_SHARE * expected), 1).astype(np.int64)
-
-
-def refine(problem: Problem, partition: Partition, smallest: IntArray) -> Partition:
-    """The partition after greedy moves; never higher in (P)."""
-    refined = problem.partition(greedy_moves(problem, partition.labels, smallest=smallest))
-    return refined if refined.energy < partition.energy else partition
 
 
 def is_better(challenger: Partition, champion: Partition, smallest: IntArray) -> bool:
@@ -58,76 +64,161 @@ def is_better(challenger: Partition, champion: Partition, smallest: IntArray) ->
     return challenger.energy < champion.energy if fits == fitted else fits
 
 
-def evolve(
-    problem: Problem,
-    champion: Partition,
-    *,
-    children: int,
-    smallest: IntArray,
-    rng: np.random.Generator,
-    should_stop: Callable[[], bool] = lambda: False,
-) -> Partition:
-    """Merge–split evolution: each child merges two clusters of the champion, splits one, and is refined greedily.
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """A partition of a level, with what it costs."""
 
-    A child replaces the champion if its (P) is lower and no cluster is below `smallest`.
-    """
-    if problem.n_clusters < 3 or problem.is_labelled.any():
-        return champion
-    for _ in range(children):
-        if should_stop():
-            break
-        child = merge_and_split(problem, champion, rng=rng)
-        if child is None:
-            continue
-        candidate = problem.partition(greedy_moves(problem, child, smallest=smallest))
-        if is_better(candidate, champion, smallest):
-            champion = candidate
-    return champion
+    labels: IntArray
+    cut: FloatArray
+    sizes: FloatArray
+    energy: float
 
 
-def merge_and_split(problem: Problem, partition: Partition, *, rng: np.random.Generator) -> IntArray | None:
-    """Merge a pair of clusters, cheap pairs first, and split a large cluster in two; None if it cannot be split."""
-    a, b = _pair_to_merge(problem, partition, rng)
-    labels = np.where(partition.labels == b, a, partition.labels)
-    sizes = np.bincount(labels, minlength=problem.n_clusters).astype(np.float64)
-    large = rng.choice(problem.n_clusters, p=sizes**2 / (sizes**2).sum())
-    members = np.flatnonzero(labels == large)
-    if members.size < 4:
-        return None
-    halves = multilevel_partition(
-        Problem(induced_subgraph(problem.graph, members), 2), imbalance=rng.choice([0.03, 0.3, 0.8]), rng=rng
-    )
-    labels[members[halves == 1]] = b
-    return labels
+class MultilevelSearch:
+    """Search on one problem; holds the finest level and the bounds, no partition."""
+
+    def __init__(self, problem: Problem, smallest: IntArray, children: int) -> None:
+        self._problem = problem
+        self._lam = problem.lam
+        self._smallest = smallest
+        self._bounds = smallest.astype(np.float64)
+        # merging and splitting needs a third cluster, and clusters without names; tiny graphs need few children
+        has_names = problem.n_clusters < 3 or bool(problem.is_labelled.any())
+        self._children = 0 if has_names else min(children, problem.n_vertices // problem.n_clusters)
+        self._finest = finest_level(problem.graph, problem.is_labelled)
+        self._heaviest = max(2.0, _HEAVIEST_SHARE * problem.n_vertices / problem.n_clusters)
+
+    def start(self, number: int, *, rng: np.random.Generator) -> Partition:
+        """A partition from nothing: coarsen freely, partition the coarsest level, refine on the way back."""
+        nowhere = np.zeros(self._problem.n_vertices, dtype=np.int64)
+        return self._problem.partition(self._cycle(None, nowhere, rng, number))
+
+    def refine(self, partition: Partition, *, rng: np.random.Generator) -> Partition:
+        """A V-cycle from the partition; never higher in (P)."""
+        return self._better(self._cycle(partition.labels, partition.labels, rng), partition)
+
+    def combine(self, better: Partition, other: Partition, *, rng: np.random.Generator) -> Partition:
+        """A child of two partitions: what both keep together is coarsened, and the better one is refined on that."""
+        both = better.labels * self._problem.n_clusters + other.labels
+        return self._better(self._cycle(better.labels, both, rng), better)
+
+    def settle(self, partition: Partition) -> Partition:
+        """Single-vertex moves on the graph itself; never higher in (P)."""
+        return self._better(self._descend(self._finest, partition.labels).labels, partition)
+
+    def evolve(
+        self, population: Iterable[Partition], combinations: int, *, rng: np.random.Generator
+    ) -> Iterator[Partition]:
+        """Combine pairs of the population; a new child replaces the worst. Yields the best so far, after each.
+
+        The pairs of a generation are drawn together and combined at the same time.
+        """
+        ranked = _ranked(population, self._smallest)
+        yield ranked[0]
+        rngs = rng.spawn(combinations if len(ranked) > 1 else 0)
+        for begin in range(0, len(rngs), _GENERATION):
+            known = tuple(ranked)
+            for child in in_threads(lambda rng, known=known: self._offspring(known, rng), rngs[begin : begin + _GENERATION]):
+                is_new = all(abs(child.energy - other.energy) > 1e-12 * child.energy for other in ranked)
+                if is_new and is_better(child, ranked[-1], self._smallest):
+                    ranked = _ranked([*ranked[:-1], child], self._smallest)
+                yield ranked[0]
+
+    def _offspring(self, ranked: tuple[Partition, ...], rng: np.random.Generator) -> Partition:
+        first, second = sorted(rng.choice(len(ranked), 2, replace=False))
+        return self.combine(ranked[first], ranked[second], rng=rng)
+
+    def _better(self, labels: IntArray, partition: Partition) -> Partition:
+        challenger = self._problem.partition(labels)
+        return challenger if is_better(challenger, partition, self._smallest) else partition
+
+    def _cycle(
+        self, labels: IntArray | None, groups: IntArray, rng: np.random.Generator, number: int = 0
+    ) -> IntArray:
+        """Coarsen inside `groups`, merge and split on the coarsest level, then descend on each level on the way back.
+
+        Without labels, the coarsest level is partitioned first.
+        """
+        levels: list[tuple[Level, IntArray]] = []
+        level = self._finest
+        for _ in range(_MAX_LEVELS):
+            if level.n_vertices <= _COARSEST * self._problem.n_clusters:
+                break
+            coarse, parent = contract_matching(level, groups, heaviest=self._heaviest, rng=rng)
+            if coarse.n_vertices > 0.95 * level.n_vertices:
+                break
+            labels = labels if labels is None else _inherit(labels, parent, coarse)
+            groups = _inherit(groups, parent, coarse)
+            levels.append((level, parent))
+            level = coarse
+        if labels is None:
+            labels = partition_level(level, self._problem.shares, number, rng=rng)
+        labels = self._merge_and_split(level, labels, rng)
+        for level, parent in reversed(levels):
+            labels = self._descend(level, labels[parent], plateau=_PLATEAU).labels
+        return self._descend(self._finest, labels).labels
+
+    def _descend(self, level: Level, labels: IntArray, *, plateau: float = 1.0) -> _Found:
+        moved, cut, sizes = descend(level, labels, self._lam, self._bounds, plateau=plateau)
+        energy = float(balanced_terms(cut, sizes, self._lam).sum())
+        return _Found(moved, cut, sizes, energy)
+
+    def _merge_and_split(self, level: Level, labels: IntArray, rng: np.random.Generator) -> IntArray:
+        """Children of the partition on this level, each kept if its (P) is lower and no cluster too small."""
+        champion = self._descend(level, labels, plateau=_PLATEAU)
+        for _ in range(self._children):
+            child = self._descend(level, self._child(level, champion, rng), plateau=_PLATEAU)
+            if child.energy < champion.energy and (child.sizes >= self._bounds).all():
+                champion = child
+        return champion.labels
+
+    def _child(self, level: Level, parent: _Found, rng: np.random.Generator) -> IntArray:
+        """Merge a pair of clusters, the cheapest union most often, and split a large cluster in two."""
+        a, b = self._pair_to_merge(level, parent, rng)
+        labels = np.where(parent.labels == b, a, parent.labels)
+        sizes = np.bincount(labels, level.masses, self._lam.size)
+        large = rng.choice(self._lam.size, p=sizes**2 / (sizes**2).sum())
+        members = np.flatnonzero(labels == large)
+        if members.size > 1:
+            labels[members[bisect(induced(level, members), rng=rng)]] = b
+        return labels
+
+    def _pair_to_merge(self, level: Level, parent: _Found, rng: np.random.Generator) -> tuple[int, int]:
+        between = weights_between(level, parent.labels, self._lam.size)
+        first, second = np.triu_indices(self._lam.size, 1)
+        cut = parent.cut[first] + parent.cut[second] - 2 * between[first, second]
+        size = parent.sizes[first] + parent.sizes[second]
+        lam = np.minimum(self._lam[first], self._lam[second])
+        terms = balanced_terms(parent.cut, parent.sizes, self._lam)
+        union = cut / np.maximum(np.minimum(lam * size, self._problem.n_vertices - size), 1.0)
+        order = np.argsort(union - terms[first] - terms[second], kind="stable")
+        chosen = order[min(int(rng.geometric(0.3)) - 1, order.size - 1)]
+        return int(first[chosen]), int(second[chosen])
 
 
-def _pair_to_merge(problem: Problem, partition: Partition, rng: np.random.Generator) -> tuple[int, int]:
-    """A pair of clusters, the cheapest union most often (geometrically by rank)."""
-    R, sizes = problem.n_clusters, partition.sizes
-    between = weights_between(problem.graph, partition.labels, R)
-    cut = between.sum(axis=1)
-    pairs = [(a, b) for a in range(R) for b in range(a + 1, R)]
-    first, second = np.array(pairs).T
-    joint_cut = cut[first] + cut[second] - 2 * between[first, second]
-    joint_size = sizes[first] + sizes[second]
-    lam = np.minimum(np.asarray(problem.lam)[first], np.asarray(problem.lam)[second])
-    union = joint_cut / np.minimum(lam * joint_size, problem.n_vertices - joint_size).clip(1e-300)
-    cost = union - partition.terms[first] - partition.terms[second]
-    rank = min(int(rng.geometric(0.3)) - 1, len(pairs) - 1)
-    return pairs[int(np.argsort(cost, kind="stable")[rank])]
+def in_threads(function: Callable[[Item], Outcome], items: Sequence[Item]) -> Iterator[Outcome]:
+    """function(item) for each item, in order, several at a time: the compiled loops run outside Python's lock."""
+    n_threads = min(thread_count(), len(items))
+    if n_threads < 2:
+        yield from map(function, items)
+        return
+    with ThreadPoolExecutor(n_threads) as pool:
+        futures = [pool.submit(function, item) for item in items]
+        try:
+            for future in futures:
+                yield future.result()
+        finally:
+            for future in futures:
+                future.cancel()
 
 
-def weights_between(graph: Graph, labels: IntArray, n_clusters: int) -> FloatArray:
-    """The weight of the edges between each two clusters, zero on the diagonal, shape (R, R)."""
-    owner = np.repeat(labels, np.diff(graph.indptr))
-    pair = owner * n_clusters + labels[graph.indices]
-    between = np.bincount(pair, graph.weights, n_clusters**2).reshape(n_clusters, n_clusters)
-    np.fill_diagonal(between, 0.0)
-    return between
+def _ranked(population: Iterable[Partition], smallest: IntArray) -> list[Partition]:
+    """Best first: partitions whose clusters are large enough, by (P), then the others."""
+    return sorted(population, key=lambda p: (bool((p.sizes < smallest).any()), p.energy))
 
 
-def induced_subgraph(graph: Graph, members: IntArray) -> Graph:
-    """The graph on `members` alone, renumbered in their order."""
-    part = graph.to_scipy()[members][:, members].tocsr()
-    part.sort_indices()
-    return Graph(part.indptr.astype(np.int64), part.indices.astype(graph.indices.dtype), part.data)
+def _inherit(values: IntArray, parent: IntArray, coarse: Level) -> IntArray:
+    """The value of each coarse vertex, which all of its vertices share."""
+    coarse_values = np.empty(coarse.n_vertices, dtype=np.int64)
+    coarse_values[parent] = values
+    return coarse_values

@@ -34,7 +34,8 @@ class State:
     energy: float
     outer: int = 0
     iterations: int = 0
-    best_at: int = 0
+    lowest: float = np.inf  # (P) of the run's own partitions, the start's not counted
+    lowest_at: int = 0
     is_descent: bool = True
 
 
@@ -51,7 +52,10 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What a run found: the best partition, the F it was read from, why the run stopped, and how it went."""
+    """What a run found: the best partition, the F it was read from, why the run stopped, and how it went.
+
+    `relaxed_energy` is Σ_r E(f_r) of the last F, the one that Algorithm 1 ended with.
+    """
 
     problem: Problem
     partition: Partition
@@ -92,7 +96,8 @@ def step(problem: Problem, state: State, kernels: Kernels, stop: StopRule, deadl
         tau=inner.tau,
         best=partition if is_better else state.best,
         best_F=best_F,
-        best_at=iterations if is_better else state.best_at,
+        lowest=min(partition.energy, state.lowest),
+        lowest_at=iterations if partition.energy < state.lowest else state.lowest_at,
         energy=partition.energy,
         outer=state.outer + 1,
         iterations=iterations,
@@ -107,7 +112,7 @@ def terminate(before: State, after: State, stop: StopRule, deadline: float) -> S
     old, new = before.measures.relaxed_energy, after.measures.relaxed_energy
     if abs(old - new) <= stop.tol * old:
         return Status.CONVERGED
-    if stop.patience is not None and after.iterations - after.best_at >= stop.patience:
+    if stop.patience is not None and after.iterations - after.lowest_at >= stop.patience:
         return Status.SETTLED
     if after.iterations >= stop.max_iter:
         return Status.BUDGET_SPENT
@@ -185,15 +190,24 @@ def run(
         while status is None and state.iterations < stop.max_iter:
             before, state = state, step(problem, state, kernels, stop, deadline)
             history.append(_line(state, kernels))
-            status = terminate(before, state, stop, deadline)
-            if any([_shows(observer, state, kernels, stop, start_number) for observer in observers]):
-                status = status or Status.STOPPED
+            is_asked = any([_shows(observer, state, kernels, stop, start_number) for observer in observers])
+            status = Status.STOPPED if is_asked else terminate(before, state, stop, deadline)
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
-        warnings.warn(str(status), InterruptedRunWarning, stacklevel=3)
-    memberships = kernels.memberships(state.arrays) if state.best_F is None else state.best_F
+        warnings.warn(str(status), InterruptedRunWarning, stacklevel=2)
     relaxed = state.measures.relaxed_energy * kernels.unit
-    return Result(problem, state.best, memberships, relaxed, status or Status.BUDGET_SPENT, tuple(history))
+    memberships = _memberships(state, kernels)
+    best = problem.partition(state.best.labels)  # in float64, whatever the precision of the run
+    return Result(problem, best, memberships, relaxed, status or Status.BUDGET_SPENT, tuple(history))
+
+
+def _memberships(state: State, kernels: Kernels) -> FloatArray:
+    """The F that the best partition was read from; an interrupted outer step has left it in F^k."""
+    if state.best_F is not None:
+        return state.best_F
+    F = kernels.memberships(state.arrays)
+    is_best = np.array_equal(F.argmax(axis=1), state.best.labels)
+    return F if is_best else kernels.memberships(state.arrays, previous=True)
 
 
 def _line(state: State, kernels: Kernels) -> Step:
@@ -217,4 +231,4 @@ def _feasible(problem: Problem, start: ArrayLike) -> FloatArray:
         raise InputError(f"the start must have shape {shape} (vertices, clusters); found {F.shape}.")
     if not np.isfinite(F).all():
         raise InputError(f"the start must be finite; found {F[~np.isfinite(F)][0]}.")
-    return project(F, np.asarray(problem.labels))
+    return project(F, problem.labels)

@@ -11,11 +11,13 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from tautcut.errors import EngineUnavailableError, InputError
 from tautcut.graph import Graph
+from tautcut.kernels.moves import Level, grow_half
 from tautcut.laplacian import diffuse, normalised_cut
 from tautcut.problem import FloatArray, IntArray, Problem
 
@@ -25,7 +27,8 @@ logger = logging.getLogger(__name__)
 StartMaker = Callable[[int, np.random.Generator], FloatArray]
 
 SOFTNESS = 0.5  # how far a hard partition is moved towards the barycentre (decision 0011)
-_IMBALANCES = (0.03, 0.1, 0.3)  # tolerances of the partitioner, taken in turn by several starts
+_IMBALANCES = (0.1, 0.3, 0.03)  # tolerances of the partitioner, taken in turn by several starts
+_BISECTION_IMBALANCES = (0.03, 0.3, 0.8)
 _LARGEST_WEIGHT_SUM = 2**30  # METIS counts in 32 bits
 
 
@@ -43,7 +46,7 @@ def start_maker(problem: Problem, init: str | ArrayLike, *, rng: np.random.Gener
     if init not in NAMES:
         raise InputError(f"init must be one of {', '.join(NAMES)}, or an array; found {init!r}.")
     if problem.is_labelled.any():
-        propagated = diffuse(problem.graph, _indicator(np.asarray(problem.labels), problem.n_clusters))
+        propagated = diffuse(problem.graph, _indicator(problem.labels, problem.n_clusters))
         return lambda number, rng: propagated
     return _MAKERS[init](problem, rng)
 
@@ -55,21 +58,18 @@ def soften(labels: IntArray, n_clusters: int, softness: float = SOFTNESS) -> Flo
 
 def _multilevel(problem: Problem, rng: np.random.Generator) -> StartMaker:
     def make(number: int, rng: np.random.Generator) -> FloatArray:
-        imbalance = _IMBALANCES[(number + 1) % len(_IMBALANCES)]
-        labels = multilevel_partition(problem, imbalance=imbalance, rng=rng)
-        return soften(labels, problem.n_clusters)
+        return soften(multilevel_partition(problem, number, rng=rng), problem.n_clusters)
 
     return make
 
 
 def _ncut_seeds(problem: Problem, rng: np.random.Generator) -> StartMaker:
-    clusters = normalised_cut(problem.graph, problem.n_clusters, rng=rng)
+    clusters = fill_empty(normalised_cut(problem.graph, problem.n_clusters, rng=rng), problem.n_clusters)
 
     def make(number: int, rng: np.random.Generator) -> FloatArray:
         seeds = np.zeros((problem.n_vertices, problem.n_clusters))
         for r in range(problem.n_clusters):
-            members = np.flatnonzero(clusters == r)
-            seeds[rng.choice(members if members.size else problem.n_vertices), r] = 1.0
+            seeds[rng.choice(np.flatnonzero(clusters == r)), r] = 1.0
         return diffuse(problem.graph, seeds)
 
     return make
@@ -84,7 +84,13 @@ def _ncut(problem: Problem, rng: np.random.Generator) -> StartMaker:
 
 
 def _random(problem: Problem, rng: np.random.Generator) -> StartMaker:
-    return lambda number, rng: rng.random((problem.n_vertices, problem.n_clusters))
+    def make(number: int, rng: np.random.Generator) -> FloatArray:
+        noise = rng.random((problem.n_vertices, problem.n_clusters))
+        chosen = rng.choice(problem.n_vertices, problem.n_clusters, replace=False)
+        noise[chosen, np.arange(problem.n_clusters)] += 1.0  # every cluster has a vertex, so none starts empty
+        return noise
+
+    return make
 
 
 _MAKERS: dict[str, Callable[[Problem, np.random.Generator], StartMaker]] = {
@@ -96,38 +102,62 @@ _MAKERS: dict[str, Callable[[Problem, np.random.Generator], StartMaker]] = {
 NAMES = tuple(_MAKERS)
 
 
-def multilevel_partition(problem: Problem, *, imbalance: float, rng: np.random.Generator) -> IntArray:
+def multilevel_partition(problem: Problem, number: int, *, rng: np.random.Generator) -> IntArray:
     """A partition into R non-empty clusters by a multilevel partitioner: METIS, or Mt-KaHyPar where METIS has no build.
 
-    Clusters have the shares 1 / (1 + λ_r), up to `imbalance`. Where a partitioner cannot help (R > N/2, no edges)
-    the vertices are cut into runs of the reverse Cuthill–McKee order.
+    Clusters have the shares 1 / (1 + λ_r), up to a tolerance that start `number` sets.
     """
-    graph, R = problem.graph, problem.n_clusters
-    shares = 1.0 / (1.0 + np.asarray(problem.lam))
-    if R == 1 or 2 * R > graph.n_vertices or graph.n_edges == 0:
-        labels = _runs(graph, R)
+    return _partition(problem.graph, problem.shares, number, rng)
+
+
+def partition_level(level: Level, shares: FloatArray, number: int, *, rng: np.random.Generator) -> IntArray:
+    """The same on a coarse level, where clusters count the original vertices."""
+    return _partition(level, shares, number, rng)
+
+
+def _partition(graph: Graph | Level, shares: FloatArray, number: int, rng: np.random.Generator) -> IntArray:
+    """Where a partitioner cannot help (R > N/2, no edges), runs of the reverse Cuthill–McKee order instead."""
+    seed = int(rng.integers(1, 2**30))
+    if shares.size == 1 or 2 * shares.size > graph.n_vertices or graph.indices.size == 0:
+        labels = _runs(graph, shares.size)
     else:
         partition = _metis if _is_installed("pymetis") else _mt_kahypar
-        labels = partition(graph, shares / shares.sum(), imbalance, int(rng.integers(1, 2**30)))
-    return fill_empty(labels, R)
+        labels = partition(graph, shares, _IMBALANCES[number % len(_IMBALANCES)], seed)
+    return fill_empty(labels, shares.size)
 
 
-def _metis(graph: Graph, shares: FloatArray, imbalance: float, seed: int) -> IntArray:
+def bisect(level: Level, *, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Which vertices of the level belong to the second of two halves, neither empty if there are two vertices."""
+    seed, imbalance = int(rng.integers(1, 2**30)), rng.choice(_BISECTION_IMBALANCES)
+    if level.n_vertices < 4 or level.indices.size == 0:
+        half = np.arange(level.n_vertices) >= level.n_vertices // 2
+    elif _is_installed("pymetis"):
+        half = _metis(level, np.full(2, 0.5), imbalance, seed) == 1
+    else:
+        half = grow_half(level, seed % level.n_vertices)
+    if half.all() or not half.any():
+        half = np.arange(level.n_vertices) >= level.n_vertices // 2
+    return half
+
+
+def _metis(graph: Graph | Level, shares: FloatArray, imbalance: float, seed: int) -> IntArray:
     pymetis = import_module("pymetis")
     options = pymetis.Options()
     options.seed = seed
     options.ufactor = round(1000 * imbalance)
     adjacency = pymetis.CSRAdjacency(adj_starts=graph.indptr, adjacent=graph.indices)
-    weights = None if graph.is_unweighted else integer_weights(graph.weights)
+    is_plain = isinstance(graph, Graph) and graph.is_unweighted
     is_even = bool(np.allclose(shares, shares[0]))
     _, labels = pymetis.part_graph(
-        shares.size, adjacency=adjacency, eweights=weights, options=options,
-        tpwgts=None if is_even else shares.tolist(), recursive=False,
+        shares.size, adjacency=adjacency, options=options, recursive=False,
+        eweights=None if is_plain else integer_weights(graph.weights),
+        vweights=graph.masses.astype(np.int64) if isinstance(graph, Level) else None,
+        tpwgts=None if is_even else shares.tolist(),
     )  # fmt: skip
     return np.asarray(labels, dtype=np.int64)
 
 
-def _mt_kahypar(graph: Graph, shares: FloatArray, imbalance: float, seed: int) -> IntArray:
+def _mt_kahypar(graph: Graph | Level, shares: FloatArray, imbalance: float, seed: int) -> IntArray:
     try:
         mtkahypar = import_module("mtkahypar")
     except ImportError as error:
@@ -135,17 +165,17 @@ def _mt_kahypar(graph: Graph, shares: FloatArray, imbalance: float, seed: int) -
             "init='multilevel' needs pymetis or mtkahypar: install one, or choose init='ncut-seeds'"
         ) from error
     mtkahypar.set_seed(seed)
-    context = _mt_kahypar_engine(mtkahypar).context_from_preset(mtkahypar.PresetType.DETERMINISTIC)
+    engine = _mt_kahypar_engine(mtkahypar)
+    context = engine.context_from_preset(mtkahypar.PresetType.DETERMINISTIC)
     context.set_partitioning_parameters(shares.size, imbalance, mtkahypar.Objective.CUT)
     context.logging = False
     if not np.allclose(shares, shares[0]):
-        limits = np.ceil((1 + imbalance) * shares * graph.n_vertices).astype(int)
-        context.set_individual_target_block_weights(limits.tolist())
+        total = graph.masses.sum() if isinstance(graph, Level) else graph.n_vertices
+        context.set_individual_target_block_weights(np.ceil((1 + imbalance) * shares * total).astype(int).tolist())
     owner = np.repeat(np.arange(graph.n_vertices), np.diff(graph.indptr))
     once = owner < graph.indices
     edges = list(zip(owner[once].tolist(), graph.indices[once].tolist(), strict=True))
-    engine = _mt_kahypar_engine(mtkahypar)
-    counts = [1] * graph.n_vertices
+    counts = graph.masses.astype(int).tolist() if isinstance(graph, Level) else [1] * graph.n_vertices
     weights = integer_weights(graph.weights)[once].tolist()
     hypergraph = engine.create_graph(context, graph.n_vertices, len(edges), edges, counts, weights)
     return np.asarray(hypergraph.partition(context).get_partition(), dtype=np.int64)
@@ -171,8 +201,8 @@ def _is_installed(name: str) -> bool:
 
 def integer_weights(weights: FloatArray) -> IntArray:
     """Weights scaled and rounded to whole numbers ≥ 1, for the partitioner alone; their sum fits in 32 bits."""
-    scale = min(1000.0 / weights.mean(), _LARGEST_WEIGHT_SUM / weights.sum())
-    return np.maximum(np.round(weights * scale), 1).astype(np.int64)
+    scale = min(1000.0, _LARGEST_WEIGHT_SUM / weights.size)  # of the mean
+    return np.maximum(np.round(weights / weights.mean() * scale), 1).astype(np.int64)
 
 
 def fill_empty(labels: IntArray, n_clusters: int) -> IntArray:
@@ -186,9 +216,10 @@ def fill_empty(labels: IntArray, n_clusters: int) -> IntArray:
     return filled
 
 
-def _runs(graph: Graph, n_clusters: int) -> IntArray:
+def _runs(graph: Graph | Level, n_clusters: int) -> IntArray:
     """R runs of equal length of the reverse Cuthill–McKee order, in which neighbours are near."""
-    order = reverse_cuthill_mckee(graph.to_scipy(), symmetric_mode=True)
+    matrix = sp.csr_matrix((graph.weights, graph.indices, graph.indptr), shape=(graph.n_vertices,) * 2)
+    order = reverse_cuthill_mckee(matrix, symmetric_mode=True)
     labels = np.empty(graph.n_vertices, dtype=np.int64)
     labels[order] = np.arange(graph.n_vertices) * n_clusters // graph.n_vertices
     return labels

@@ -24,7 +24,7 @@ class Status(str, Enum):
     )
     STOPPED = "Stopped by an observer: the best partition so far is the answer."
     INTERRUPTED = "Interrupted: the best partition so far is the answer."
-    TRIVIAL = "Nothing to decide: the fixed labels or the number of clusters leave one partition."
+    TRIVIAL = "Nothing to solve: one cluster, no free vertex or no edge; the start's partition is the answer."
 
     def __str__(self) -> str:
         return self.value
@@ -45,7 +45,7 @@ class StopRule:
     epsilon : float
         ε of the weak descent estimate.
     patience : int or None
-        Inner iterations without a better partition after which the run has settled; None waits for `tol`.
+        Inner iterations without a lower (P) than the run had before, after which it has settled; None waits for `tol`.
     time_limit : float or None
         Seconds.
     """

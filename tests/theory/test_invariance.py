@@ -1,15 +1,15 @@
 """What must not matter: the numbering of vertices, the names of clusters, the unit of the weights.
 
-The reference engine serves where another order of additions would be amplified by the iteration; powers of two,
-which rounding does not see, where the bits themselves must agree.
+The reference engine serves where another order of additions would be amplified by the iteration; powers of
+two, which rounding does not see, where the bits themselves must agree.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from strategies import noisy_start, planted_graph
 
+from strategies import noisy_start, planted_graph
 from tautcut.graph import Graph
 from tautcut.problem import Problem
 from tautcut.solver import Result, solve
@@ -23,7 +23,9 @@ STOP = StopRule(max_iter=150)
 SEEDS = range(6)
 
 
-def solve_reference(graph: Graph, start: np.ndarray, lam: np.ndarray, labels: np.ndarray | None = None) -> Result:
+def solve_reference(
+    graph: Graph, start: np.ndarray, lam: np.ndarray, labels: np.ndarray | None = None
+) -> Result:
     return solve(Problem(graph, R, lam, labels), start, stop=STOP, device="reference")
 
 
@@ -60,7 +62,9 @@ def test_label_renaming_renames_the_answer(seed):
 
 
 @pytest.mark.parametrize("factor", [0.25, 1024.0, 2.0**-40])
-@pytest.mark.parametrize(("device", "dtype"), [("reference", "float64"), ("cpu", "float32"), ("cpu", "float64")])
+@pytest.mark.parametrize(
+    ("device", "dtype"), [("reference", "float64"), ("cpu", "float32"), ("cpu", "float64")]
+)
 def test_scaling_by_a_power_of_two_keeps_every_bit(device, dtype, factor):
     graph, start, _ = instance(0)
     scaled = Graph(graph.indptr, graph.indices, graph.weights * factor)

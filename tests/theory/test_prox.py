@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from exact_prox import exact_prox
 from hypothesis import given, settings
-from strategies import planted_graph, soft_start, started
 
+from exact_prox import exact_prox
+from strategies import planted_graph, soft_start, started
 from tautcut import prox
 from tautcut.kernels.reference import ReferenceKernels, project
 from tautcut.problem import Problem
 from tautcut.stopping import StopRule
 
-ITERATIONS = 4000
+ITERATIONS = 2000
 
 
 @pytest.fixture
@@ -22,8 +22,11 @@ def endless(monkeypatch):
     monkeypatch.setattr(prox, "descent_estimate_holds", lambda *_: False)
 
 
-def inner_loop(problem: Problem, F: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What `prox_tv` arrives at, with the G and the D_B of that outer step."""
+def assert_inner_loop_solves_the_prox(problem: Problem, F: np.ndarray) -> np.ndarray:
+    """Compare what `prox_tv` arrives at with the exact prox of the same outer step; return it.
+
+    The accelerated method promises an error of the order of ‖K D_B‖ / n after n iterations.
+    """
     kernels = ReferenceKernels(problem)
     arrays = kernels.allocate(F)
     before = kernels.measure(arrays)
@@ -32,16 +35,17 @@ def inner_loop(problem: Problem, F: np.ndarray) -> tuple[np.ndarray, np.ndarray,
         kernels, arrays, before, 1 / kernels.lipschitz, stop=stop, budget=ITERATIONS, is_late=lambda: False
     )
     assert inner.iterations == ITERATIONS
-    return kernels.memberships(arrays), arrays.G, before.B.max() / before.B
+    found, scale = kernels.memberships(arrays), before.B.max() / before.B
+    error = np.abs(found - exact_prox(problem, arrays.G, scale)).max()
+    assert error <= 2 * scale.max() * kernels.lipschitz / ITERATIONS
+    return found
 
 
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(started(max_vertices=7, max_clusters=3))
 @pytest.mark.usefixtures("endless")
 def test_inner_loop_solves_the_prox(drawn):
-    problem, F = drawn
-    found, G, scale = inner_loop(problem, F)
-    assert found == pytest.approx(exact_prox(problem, G, scale), abs=2e-4)
+    assert_inner_loop_solves_the_prox(*drawn)
 
 
 @pytest.mark.parametrize("has_labels", [False, True])
@@ -53,6 +57,5 @@ def test_inner_loop_solves_the_prox_of_a_larger_graph(has_labels):
         labels[[0, 1, 10, 25]] = [0, 0, 1, 2]
     problem = Problem(graph, 3, [1.0, 2.0, 4.0], labels)
     F = project(soft_start(30, 3, seed=4), labels)
-    found, G, scale = inner_loop(problem, F)
-    assert found == pytest.approx(exact_prox(problem, G, scale), abs=2e-4)
+    found = assert_inner_loop_solves_the_prox(problem, F)
     assert np.abs(found - F).max() > 0.05  # the step is a real one

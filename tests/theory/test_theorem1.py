@@ -1,13 +1,15 @@
-"""Theorem 1: on an indicator, T/B is the discrete term of (P); on any f, T and B are sums over its level sets."""
+"""Theorem 1: on an indicator, T/B is the discrete term of (P); on any f, T and B sum over its level sets."""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import memberships, problems
 
+from strategies import memberships, problems
 from tautcut.kernels.reference import (
     ReferenceKernels,
     balance,
@@ -33,7 +35,9 @@ def measures_of(problem: Problem, f: np.ndarray) -> tuple[float, float]:
 
 @given(problems(), st.data())
 def test_T_of_an_indicator_is_the_cut_and_B_is_the_balance(problem, data):
-    inside = np.array(data.draw(st.lists(st.booleans(), min_size=problem.n_vertices, max_size=problem.n_vertices)))
+    inside = np.array(
+        data.draw(st.lists(st.booleans(), min_size=problem.n_vertices, max_size=problem.n_vertices))
+    )
     cut, smaller_side = discrete_terms(problem.graph.to_scipy().toarray(), inside, np.asarray(problem.lam)[0])
     T, B = measures_of(problem, inside.astype(float))
     assert pytest.approx(cut, rel=1e-12) == T
@@ -58,9 +62,7 @@ def test_T_and_B_are_sums_over_level_sets(problem, data):
     f = data.draw(memberships(problem.n_vertices, 2))[:, 0]
     W, lam = problem.graph.to_scipy().toarray(), np.asarray(problem.lam)[0]
     levels = np.unique(f)
-    slices = [
-        (high - low, *discrete_terms(W, f > low, lam)) for low, high in zip(levels, levels[1:], strict=False)
-    ]
+    slices = [(high - low, *discrete_terms(W, f > low, lam)) for low, high in pairwise(levels)]
     T, B = measures_of(problem, f)
     assert pytest.approx(sum(height * cut for height, cut, _ in slices), rel=1e-9, abs=1e-12) == T
     assert pytest.approx(sum(height * side for height, _, side in slices), rel=1e-9, abs=1e-12) == B

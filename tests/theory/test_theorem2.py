@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from strategies import lams
 
+from strategies import lams
 from tautcut.graph import Graph
 from tautcut.kernels.reference import balance, lambda_median, subgradient, tie_value
 from tautcut.problem import FloatArray, Problem
@@ -24,7 +24,11 @@ def columns(draw: st.DrawFn) -> tuple[Problem, FloatArray, FloatArray]:
     lam = draw(lams(R)) if R > 1 else np.array([draw(st.floats(0.05, 20))])
     problem = Problem(Graph.from_edges([(0, 1)], n_vertices=n), R, lam)
     shape = (n, R)
-    return problem, draw(hnp.arrays(float, shape, elements=VALUES)), draw(hnp.arrays(float, shape, elements=VALUES))
+    return (
+        problem,
+        draw(hnp.arrays(float, shape, elements=VALUES)),
+        draw(hnp.arrays(float, shape, elements=VALUES)),
+    )
 
 
 def B_of(problem: Problem, F: FloatArray) -> FloatArray:

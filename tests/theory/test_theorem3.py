@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
-from exact_prox import exact_prox
 from hypothesis import given, settings
-from strategies import noisy_start, planted_graph, started
 
+from exact_prox import exact_prox
+from strategies import noisy_start, planted_graph, started
 from tautcut import solver
 from tautcut.kernels import Kernels, choose
-from tautcut.kernels.reference import ReferenceKernels, balance, gradient_matrix, lambda_median, total_variation
+from tautcut.kernels.reference import (
+    ReferenceKernels,
+    balance,
+    gradient_matrix,
+    lambda_median,
+    total_variation,
+)
 from tautcut.problem import FloatArray, Problem
 from tautcut.stopping import StopRule
 
@@ -46,7 +54,9 @@ def test_a_step_with_the_exact_prox_descends(drawn):
     assert after.min() >= -1e-7
 
 
-def steps_of(problem: Problem, F: FloatArray, kernels: Kernels, n_steps: int) -> list[tuple[FloatArray, bool]]:
+def steps_of(
+    problem: Problem, F: FloatArray, kernels: Kernels, n_steps: int
+) -> list[tuple[FloatArray, bool]]:
     """F after each outer step, the start first, and whether the step was accepted as a descent."""
     stop = StopRule(max_iter=10_000)
     state = solver.init(problem, F, kernels)
@@ -71,7 +81,7 @@ def test_every_accepted_outer_step_descends_in_the_weak_form(device, dtype, slac
     start = solver._feasible(problem, noisy_start(truth, 3, seed=2, trust=0.3))
     seen = steps_of(problem, start, kernels, 40)
     accepted = 0
-    for (before, _), (after, is_descent) in zip(seen, seen[1:], strict=False):
+    for (before, _), (after, is_descent) in pairwise(seen):
         gain, step = descent(problem, before, after, kernels.unit)
         if is_descent:
             assert gain >= (1 - EPSILON) * step - slack

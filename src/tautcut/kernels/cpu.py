@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from tautcut.kernels import Measures, StepSizes, gradient_norm, scaled_weights
+from tautcut.kernels import Measures, StepSizes, gradient_norm, scaled_weights, thread_count
 from tautcut.kernels.rows import (
     absolute,
     full,
@@ -42,7 +41,8 @@ Array = NDArray[Any]
 _ALIGNMENT = 64  # bytes of a cache line
 _CHUNKS = 64  # pieces of the vertex range; a constant, so that sums have the same bits at any number of threads
 _SMALL = 400_000  # directed edges × columns below which handing work to threads costs more than it saves
-_CANDIDATES = 64  # values near the last median kept per chunk and column
+_CANDIDATES = 128  # values near the expected median kept per chunk and column
+_LEAST_DRIFT = 5e-4  # a bracket is never narrower than this times its slack
 
 
 class _Passes(NamedTuple):
@@ -63,7 +63,8 @@ def _compile(width: int, n_columns: int, has_unit_weights: bool, precision: type
     def project(x: Any) -> Any:
         """Michelot: max(x − t, 0) with t such that the row sums to one. At most R rounds, whatever the numbers."""
         nothing, ones = full(zero, width), full(one, width)
-        threshold = largest(x) - one
+        x = x - full(largest(x), width)  # the largest is now 0 and never leaves the support
+        threshold = -one
         support = zero
         for _ in range(n_columns):
             t = full(threshold, width)
@@ -188,6 +189,31 @@ def _compile(width: int, n_columns: int, has_unit_weights: bool, precision: type
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _select(values: Array, rank: int) -> Any:
+    """The value of this rank, 0 the smallest, by quickselect; reorders `values`."""
+    low, high = 0, values.size - 1
+    while low < high:
+        pivot = values[(low + high) // 2]
+        i, j = low, high
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while values[j] > pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if rank <= j:
+            high = j
+        elif rank >= i:
+            low = i
+        else:
+            break
+    return values[rank]
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
 def _locate_medians(
     F: Array, lam: Array, rank: Array, totals: Array, n_candidates: Array, candidates: Array, out: Array
 ) -> Array:
@@ -223,8 +249,7 @@ def _locate_medians(
                     for c in range(n_candidates[chunk, r]):
                         pool[place] = candidates[chunk, r, c]
                         place += 1
-            position = pool.size - 1 - (k - n_above)
-            chosen = np.partition(pool, position)[position]
+            chosen = _select(pool, pool.size - 1 - (k - n_above))
             median, n_plus, n_equal, mass_plus = float(chosen), n_above, 0, mass_above
             for value in pool:
                 if value > chosen:
@@ -255,6 +280,9 @@ class CpuArrays:
     F: Array
     F_k: Array
     F_bar: Array
+    median: Array
+    slack: Array
+    has_median: bool = False
 
 
 class CpuKernels:
@@ -274,14 +302,14 @@ class CpuKernels:
         owner = np.repeat(np.arange(graph.n_vertices), np.diff(self._indptr))
         self._upper = self._indptr[:-1] + np.bincount(owner[self._indices < owner], minlength=graph.n_vertices)
         self._is_fixed = problem.is_labelled
-        self._lam, self._rank = np.asarray(problem.lam), problem.median_rank
+        self._lam, self._rank = problem.lam, problem.median_rank
         self._bounds = _chunk_bounds(self._indptr)
         n_chunks = self._bounds.size - 1
         self._sums = np.zeros((n_chunks, 7, self._width))
         self._n_candidates = np.zeros((n_chunks, R), np.int64)
         self._candidates = np.zeros((n_chunks, R, _CANDIDATES), dtype)
         is_small = self._indices.size * R < _SMALL
-        self._n_threads = 1 if is_small else n_threads or numba.get_num_threads()
+        self._n_threads = 1 if is_small else n_threads or thread_count()
 
     def allocate(self, F: FloatArray) -> CpuArrays:
         n, R = F.shape
@@ -293,7 +321,10 @@ class CpuKernels:
         bracket[0] = 2.0  # empty: the first look selects from whole columns
         P = _aligned((self._indices.size, self._width), self._dtype)
         states, extrapolations = (start, buffers[1]), (buffers[2], buffers[3])
-        return CpuArrays(states, extrapolations, P, columns, bracket, F=start, F_k=start, F_bar=start)
+        return CpuArrays(
+            states, extrapolations, P, columns, bracket,
+            F=start, F_k=start, F_bar=start, median=np.zeros(R), slack=np.ones(R),
+        )  # fmt: skip
 
     def measure(self, arrays: CpuArrays) -> Measures:
         self._run(
@@ -305,20 +336,22 @@ class CpuKernels:
         missed = _locate_medians(
             arrays.F, self._lam, self._rank, totals, self._n_candidates, self._candidates, out
         )
-        self._move_bracket(arrays.bracket, out[1], missed)
+        self._move_bracket(arrays, out[1], missed)
         R = self._n_columns
         return Measures(totals[0, :R], out[0], out[1], out[2], float(totals[2, :R].sum()))
 
-    def _move_bracket(self, bracket: Array, median: FloatArray, missed: Array) -> None:
-        """Centre the next bracket on the median: wider after a miss, narrower when it held too many values."""
+    def _move_bracket(self, arrays: CpuArrays, median: FloatArray, missed: Array) -> None:
+        """Expect each median to drift on as it did: wider after a miss, narrower when too many values fell inside."""
         R = self._n_columns
-        half = (bracket[1, :R] - bracket[0, :R]).astype(np.float64) / 2
-        moved = np.abs(median - bracket[:, :R].mean(axis=0))
-        is_crowded = self._n_candidates.max(axis=0) > _CANDIDATES // 4
-        half = np.where(is_crowded, half / 4, np.where(missed, np.maximum(4 * half, 2 * moved), half))
-        half = np.clip(half, 1e-5, 0.01)
-        bracket[0, :R] = np.maximum(median - half, 0.0)
-        bracket[1, :R] = np.minimum(median + half, np.nextafter(self._dtype.type(1), self._dtype.type(0)))
+        drift = np.where(arrays.has_median, median - arrays.median, 0.0)
+        is_crowded = self._n_candidates.max(axis=0) > _CANDIDATES // 2
+        arrays.slack *= np.where(is_crowded, 0.5, np.where(missed, 3.0, 0.97))
+        np.clip(arrays.slack, 0.5, 30.0, out=arrays.slack)
+        arrays.median, arrays.has_median = median, True
+        half = arrays.slack * np.maximum(np.abs(drift), _LEAST_DRIFT)
+        below_one = np.nextafter(self._dtype.type(1), self._dtype.type(0))
+        arrays.bracket[0, :R] = np.clip(median + drift - half, 0.0, below_one)
+        arrays.bracket[1, :R] = np.clip(median + drift + half, 0.0, below_one)
 
     def linearise(self, arrays: CpuArrays, measures: Measures, delta: float) -> None:
         arrays.F_k = arrays.F_bar = arrays.F
@@ -343,11 +376,11 @@ class CpuKernels:
         arrays.F, arrays.F_bar = F_next, F_bar_next
 
     def harden(self, arrays: CpuArrays) -> tuple[IntArray, FloatArray]:
-        labels = np.empty(len(arrays.F), np.int64)
+        labels = np.empty(len(arrays.F), np.int32)  # half the bytes to gather
         self._run(self._passes.harden, arrays.F, labels)
         sums = np.empty((self._bounds.size - 1, self._n_columns))
         self._run(self._passes.cut, self._indptr, self._indices, self._weights, labels, sums)
-        return labels, sums.sum(axis=0) * self.unit
+        return labels.astype(np.int64), sums.sum(axis=0) * self.unit
 
     def memberships(self, arrays: CpuArrays, *, previous: bool = False) -> FloatArray:
         return (arrays.F_k if previous else arrays.F)[:, : self._n_columns].astype(np.float64)

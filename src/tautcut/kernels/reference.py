@@ -54,6 +54,7 @@ def subgradient(F: FloatArray, lam: FloatArray, median: FloatArray, tie: FloatAr
 def project_simplex(X: FloatArray) -> FloatArray:
     """The nearest point of Σ: each row x becomes max(x − t, 0) with t such that the row sums to one."""
     R = X.shape[1]
+    X = X - X.max(axis=1, keepdims=True)  # shifts t alone, and keeps huge entries exact
     descending = -np.sort(-X, axis=1)
     excess = np.cumsum(descending, axis=1) - 1.0
     support = (descending * np.arange(1, R + 1) > excess).sum(axis=1)
@@ -87,8 +88,8 @@ class ReferenceKernels:
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
-        self._lam = np.asarray(problem.lam)
-        self._labels = np.asarray(problem.labels)
+        self._lam = problem.lam
+        self._labels = problem.labels
         graph = problem.graph
         weights, self.unit = scaled_weights(graph)
         self._K = gradient_matrix(Graph(graph.indptr, graph.indices, weights))

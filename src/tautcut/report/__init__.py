@@ -1,0 +1,9 @@
+"""What a person looks at: figures of a partition, later tables and pages. This package owns matplotlib, and
+its files appear whole or not at all. It computes no partition and times nothing.
+"""
+
+from __future__ import annotations
+
+from tautcut.report.figures import check_picture_path, draw_clusters
+
+__all__ = ["check_picture_path", "draw_clusters"]

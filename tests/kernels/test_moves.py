@@ -1,0 +1,74 @@
+"""Greedy moves against brute force: (P) never rises, what is fixed stays, and nothing is left to gain."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strategies import planted_graph, problems, random_graph
+from tautcut.kernels.moves import greedy_moves
+from tautcut.problem import Problem
+
+
+def draw_labels(problem: Problem, data: st.DataObject) -> np.ndarray:
+    """A labelling that respects the fixed labels."""
+    anything = st.lists(
+        st.integers(0, problem.n_clusters - 1), min_size=problem.n_vertices, max_size=problem.n_vertices
+    )
+    return np.where(problem.is_labelled, np.asarray(problem.labels), np.array(data.draw(anything)))
+
+
+def improving_moves(problem: Problem, labels: np.ndarray, smallest: np.ndarray) -> list[tuple[int, int]]:
+    """Every allowed move to a neighbouring cluster that lowers (P), each priced from scratch."""
+    W = problem.graph.to_scipy().toarray()
+    energy = problem.partition(labels).energy
+    sizes = np.bincount(labels, minlength=problem.n_clusters)
+    found = []
+    for i in np.flatnonzero(~problem.is_labelled & (sizes[labels] > smallest[labels])):
+        for r in set(labels[W[i] > 0]) - {labels[i]}:
+            moved = labels.copy()
+            moved[i] = r
+            if problem.partition(moved).energy < energy * (1 - 1e-9):
+                found.append((int(i), int(r)))
+    return found
+
+
+@given(problems(has_labels=True), st.data())
+def test_the_energy_never_rises_and_constraints_hold(problem, data):
+    labels = draw_labels(problem, data)
+    smallest = np.array([data.draw(st.integers(0, 3)) for _ in range(problem.n_clusters)])
+    before = labels.copy()
+    moved = greedy_moves(problem, labels, smallest=smallest)
+    old, new = np.bincount(before, minlength=smallest.size), np.bincount(moved, minlength=smallest.size)
+    assert problem.partition(moved).energy <= problem.partition(before).energy * (1 + 1e-9)
+    assert np.array_equal(moved[problem.is_labelled], np.asarray(problem.labels)[problem.is_labelled])
+    assert (new >= np.minimum(old, smallest)).all()
+    assert np.array_equal(labels, before)
+
+
+@given(problems(has_labels=True), st.data())
+def test_no_improving_move_is_left(problem, data):
+    smallest = np.ones(problem.n_clusters, dtype=np.int64)
+    moved = greedy_moves(problem, draw_labels(problem, data), smallest=smallest)
+    assert improving_moves(problem, moved, smallest) == []
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_improving_move_is_left_on_a_larger_graph(seed):
+    problem = Problem(random_graph(80, 200, seed=seed, is_weighted=True), 4)
+    labels = np.random.default_rng(seed).integers(0, 4, 80)
+    smallest = np.full(4, 3)
+    moved = greedy_moves(problem, labels, smallest=smallest)
+    assert problem.partition(moved).energy < problem.partition(labels).energy
+    assert improving_moves(problem, moved, smallest) == []
+
+
+def test_a_spoilt_planted_partition_is_repaired():
+    truth = np.repeat(np.arange(3), 40)
+    problem = Problem(planted_graph(3, 40, seed=0), 3)
+    spoilt = truth.copy()
+    spoilt[::7] = (spoilt[::7] + 1) % 3
+    moved = greedy_moves(problem, spoilt, smallest=np.ones(3, dtype=np.int64))
+    assert problem.partition(moved).energy <= problem.partition(truth).energy
