@@ -79,9 +79,7 @@ def started(draw: st.DrawFn, **problem: Any) -> tuple[Problem, np.ndarray]:
     return drawn, F
 
 
-def random_graph(
-    n_vertices: int, n_edges: int, *, seed: int, is_weighted: bool = False, n_isolated: int = 0
-) -> Graph:
+def random_graph(n_vertices: int, n_edges: int, *, seed: int, is_weighted: bool = False, n_isolated: int = 0) -> Graph:
     """About `n_edges` edges between random vertices; the last `n_isolated` vertices have none."""
     rng = np.random.default_rng(seed)
     pairs = np.sort(rng.integers(0, n_vertices - n_isolated, (n_edges, 2)), axis=1)

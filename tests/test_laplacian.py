@@ -284,9 +284,7 @@ def test_vertices_beyond_the_leading_eigenvectors_get_label_zero() -> None:
 
 
 @pytest.mark.parametrize("rescue_size", [0, 2000])
-def test_cut_survives_an_eigensolver_that_does_not_converge(
-    monkeypatch: pytest.MonkeyPatch, rescue_size: int
-) -> None:
+def test_cut_survives_an_eigensolver_that_does_not_converge(monkeypatch: pytest.MonkeyPatch, rescue_size: int) -> None:
     calls = []
 
     def fail(*args: object, **options: object) -> None:

@@ -124,9 +124,7 @@ def _classify_digits(
     say(f"Classifying them from {N_DIGITS} labels, one per class ...")
     labels = draw_labels(digits.target, rng=np.random.default_rng(seed))
     model = MTVClassifier(random_state=seed, verbose=has_bar)
-    fitted, record = run_classification(
-        model, digits.data, labels, data="digits", truth=digits.target, warm_up=True
-    )
+    fitted, record = run_classification(model, digits.data, labels, data="digits", truth=digits.target, warm_up=True)
     _check_uninterrupted(fitted)
     return fitted, record
 

@@ -40,7 +40,7 @@ from tautcut.stopping import StopRule
 AFFINITIES = ("knn", "precomputed")
 
 
-class _MTVEstimator(BaseEstimator):  # type: ignore[misc]
+class _MTVEstimator(BaseEstimator):
     """What the two estimators share: the knobs, the graph, the run, and memberships of new points."""
 
     def __init__(
@@ -130,7 +130,7 @@ class _MTVEstimator(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, _MTVEstimator):  # type: ignore[misc]
+class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, _MTVEstimator):
     """Cluster by Multiclass Total Variation: minimise Σ_r Cut(A_r, A_rᶜ) / min{λ_r |A_r|, |A_rᶜ|}.
 
     Parameters
@@ -240,7 +240,7 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         return self._memberships_of(X)
 
 
-class MTVClassifier(ClassifierMixin, _MTVEstimator):  # type: ignore[misc]
+class MTVClassifier(ClassifierMixin, _MTVEstimator):
     """Classify by a few labels: the same energy, minimised over partitions that keep the known labels.
 
     The knobs are those of :class:`MTVClustering`, without `n_clusters`. With labels, every named `init` is the known
@@ -350,15 +350,11 @@ def _known_labels(known: NDArray[Any]) -> NDArray[Any]:
     labels = np.array(known.tolist()) if known.dtype == object else known
     n_strings = sum(isinstance(value, str) for value in known.tolist())
     if labels.ndim != 1 or labels.dtype.kind not in "biufUS" or 0 < n_strings < labels.size:
-        raise InputError(
-            f"Unknown label type: y must hold numbers or strings, not both; found {known[:5].tolist()}."
-        )
+        raise InputError(f"Unknown label type: y must hold numbers or strings, not both; found {known[:5].tolist()}.")
     if labels.dtype.kind == "f":
         is_whole = np.isfinite(labels) & (labels == np.round(labels))
         if not is_whole.all():
-            raise InputError(
-                f"Unknown label type: classes must be whole numbers; found {labels[~is_whole][0]} in y."
-            )
+            raise InputError(f"Unknown label type: classes must be whole numbers; found {labels[~is_whole][0]} in y.")
     return labels
 
 
@@ -391,9 +387,7 @@ def _generator(random_state: int | np.random.Generator | np.random.RandomState |
 def _affordable_neighbours(n_neighbors: int, n_points: int) -> int:
     """n_neighbors, or all other points where there are fewer."""
     if isinstance(n_neighbors, int | np.integer) and n_neighbors >= n_points > 1:
-        message = (
-            f"n_neighbors={n_neighbors} is more than the other {n_points - 1} points; all of them are used."
-        )
+        message = f"n_neighbors={n_neighbors} is more than the other {n_points - 1} points; all of them are used."
         warnings.warn(message, GraphWarning, stacklevel=4)
         return n_points - 1
     return n_neighbors

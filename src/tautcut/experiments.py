@@ -116,9 +116,7 @@ def read_records(path: str | os.PathLike[str]) -> list[RunRecord]:
         try:
             records.append(RunRecord.from_json(line))
         except json.JSONDecodeError:
-            warnings.warn(
-                f"line {number} of {path} is not complete and was left out.", UserWarning, stacklevel=2
-            )
+            warnings.warn(f"line {number} of {path} is not complete and was left out.", UserWarning, stacklevel=2)
     return records
 
 
@@ -169,9 +167,7 @@ def draw_labels(truth: ArrayLike, *, per_class: int = 1, rng: np.random.Generato
     for value in np.unique(classes):
         members = np.flatnonzero(classes == value)
         if members.size < per_class:
-            raise InputError(
-                f"per_class={per_class} is more than the {members.size} points of class {value}."
-            )
+            raise InputError(f"per_class={per_class} is more than the {members.size} points of class {value}.")
         labels[rng.choice(members, per_class, replace=False)] = value
     return labels
 

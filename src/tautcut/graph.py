@@ -97,9 +97,7 @@ class Graph:
         )
 
     @classmethod
-    def from_edges(
-        cls, edges: ArrayLike, weights: ArrayLike | None = None, *, n_vertices: int | None = None
-    ) -> Graph:
+    def from_edges(cls, edges: ArrayLike, weights: ArrayLike | None = None, *, n_vertices: int | None = None) -> Graph:
         """The graph of a list of undirected edges.
 
         Parameters
@@ -120,9 +118,7 @@ class Graph:
         pairs = _edge_array(edges)
         values = np.ones(len(pairs)) if weights is None else _real(weights, "weights")
         if values.shape != (len(pairs),):
-            raise InputError(
-                f"weights must have one value per edge: shape ({len(pairs)},), not {values.shape}."
-            )
+            raise InputError(f"weights must have one value per edge: shape ({len(pairs)},), not {values.shape}.")
         n = _vertex_count(pairs, n_vertices)
         pairs, values = _merge_repeats(pairs, values)
         i, j = pairs.T
@@ -217,8 +213,7 @@ def _symmetric_weights(matrix: sp.csr_matrix[np.float64], symmetrise: str) -> ND
     i, j = _first_asymmetry(matrix, mirror)
     here, there = float(matrix[i, j]), float(matrix[j, i])
     raise InputError(
-        f"W must be symmetric; W[{i}, {j}] = {here} but W[{j}, {i}] = {there}. "
-        f"Symmetrise it, e.g. {symmetrise}."
+        f"W must be symmetric; W[{i}, {j}] = {here} but W[{j}, {i}] = {there}. Symmetrise it, e.g. {symmetrise}."
     )
 
 

@@ -220,9 +220,7 @@ def _embed(graph: Graph, n_clusters: int, rng: np.random.Generator) -> FloatArra
     return V
 
 
-def _leading_eigenvectors(
-    S: SparseMatrix, bounds: FloatArray, count: int, rng: np.random.Generator
-) -> FloatArray:
+def _leading_eigenvectors(S: SparseMatrix, bounds: FloatArray, count: int, rng: np.random.Generator) -> FloatArray:
     """The `count` leading eigenvectors of S, (n_vertices, count), each supported on one component.
 
     Going component by component finds multiple eigenvalues, of which a Krylov space sees one copy. The
@@ -280,9 +278,7 @@ def _lanczos_eigenpairs(
     """The `count` largest eigenpairs by restarted Lanczos; ArpackError if they do not converge."""
     # Where the Krylov space is exhausted (a star, a complete graph) ARPACK draws a new direction.
     seed: dict[str, Any] = {"rng": rng} if _EIGSH_TAKES_RNG else {}
-    values, vectors = eigsh(
-        S, count, which="LA", tol=tol, v0=start, ncv=n_basis, maxiter=_MAX_RESTARTS, **seed
-    )
+    values, vectors = eigsh(S, count, which="LA", tol=tol, v0=start, ncv=n_basis, maxiter=_MAX_RESTARTS, **seed)
     return values[::-1], vectors[:, ::-1]
 
 

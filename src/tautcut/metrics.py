@@ -64,9 +64,7 @@ def _codes(first: ArrayLike, second: ArrayLike) -> tuple[NDArray[np.intp], NDArr
     """Both labelings as numbers from 0, one per point, in the same order of points."""
     a, b = np.asarray(first), np.asarray(second)
     if a.ndim != 1 or a.shape != b.shape:
-        raise InputError(
-            f"labels and truth must be 1-D and of equal length; found shapes {a.shape} and {b.shape}."
-        )
+        raise InputError(f"labels and truth must be 1-D and of equal length; found shapes {a.shape} and {b.shape}.")
     if not a.size:
         raise InputError("labels and truth are empty; give at least one point.")
     return _numbered(a), _numbered(b)

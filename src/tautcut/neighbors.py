@@ -126,9 +126,7 @@ def nearest(X_train: object, X_new: object, n_neighbors: int, *, metric: Metric 
     return indices, _distances(squared, unit, metric)
 
 
-def edge_weights(
-    indices: NDArray[np.intp], distances: NDArray[np.float64], weights: Weights
-) -> NDArray[np.float64]:
+def edge_weights(indices: NDArray[np.intp], distances: NDArray[np.float64], weights: Weights) -> NDArray[np.float64]:
     """The weights in (0, 1] of each point's edges to its k neighbours, nearest first, shape (n_points, k)."""
     if weights == "binary":
         return np.ones_like(distances)
@@ -221,9 +219,7 @@ class _Search:
     query_norms: NDArray[Any]
 
     @classmethod
-    def in_precision(
-        cls, dtype: type[np.floating[Any]], points: Features, queries: Features | None
-    ) -> _Search:
+    def in_precision(cls, dtype: type[np.floating[Any]], points: Features, queries: Features | None) -> _Search:
         """The search with copies of points and queries in that precision; sparse ones stay double."""
         asked = points if queries is None else queries
         p, q = _centred(points, queries, dtype)
@@ -325,8 +321,7 @@ def _faiss() -> Any:
         return importlib.import_module("faiss")
     except ImportError as error:
         raise EngineUnavailableError(
-            "method='approximate' needs faiss, which is not installed. "
-            "Install faiss-cpu, or use method='exact'."
+            "method='approximate' needs faiss, which is not installed. Install faiss-cpu, or use method='exact'."
         ) from error
 
 
@@ -440,13 +435,10 @@ def _dense(X: object, name: str) -> NDArray[np.float64]:
             raise TypeError(f"dtype {array.dtype}")
         features = np.ascontiguousarray(array, dtype=np.float64) if array.ndim else array
     except (TypeError, ValueError) as error:
-        raise InputError(
-            f"{name} must be an array of real numbers; found {error}. Encode it as floats."
-        ) from error
+        raise InputError(f"{name} must be an array of real numbers; found {error}. Encode it as floats.") from error
     if array.ndim != 2:
         raise InputError(
-            f"{name} must be 2-D, one row per point; found shape {array.shape}. "
-            f"Reshape it, e.g. {name}.reshape(-1, 1)."
+            f"{name} must be 2-D, one row per point; found shape {array.shape}. Reshape it, e.g. {name}.reshape(-1, 1)."
         )
     return features
 
@@ -471,9 +463,7 @@ def _neighbour_count(n_neighbors: object, largest: int, n_points: int) -> int:
     if isinstance(n_neighbors, bool | np.bool_) or k < 1:
         raise InputError(f"n_neighbors must be an integer ≥ 1; found {n_neighbors!r}.")
     if k > largest:
-        raise InputError(
-            f"n_neighbors={k} is too large for {n_points} points: at most {largest}. Lower n_neighbors."
-        )
+        raise InputError(f"n_neighbors={k} is too large for {n_points} points: at most {largest}. Lower n_neighbors.")
     return k
 
 

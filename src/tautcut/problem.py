@@ -84,13 +84,15 @@ class Problem:
     @cached_property
     def is_labelled(self) -> NDArray[np.bool_]:
         """Which vertices are fixed, the set Λ of the paper."""
-        return self.labels != UNLABELLED
+        fixed: NDArray[np.bool_] = self.labels != UNLABELLED
+        return fixed
 
     @property
     def shares(self) -> FloatArray:
         """1 / (1 + λ_r), scaled to sum one: the share at which each denominator of (P) peaks."""
-        shares: FloatArray = 1.0 / (1.0 + self.lam)
-        return shares / shares.sum()
+        peaks = 1.0 / (1.0 + self.lam)
+        shares: FloatArray = peaks / peaks.sum()
+        return shares
 
     @cached_property
     def median_rank(self) -> IntArray:
@@ -161,7 +163,7 @@ def balanced_cut_energy(W: object, labels: ArrayLike, lam: ArrayLike | None = No
         raise InputError(f"labels must be {graph.n_vertices} numbers, one per vertex; found shape {array.shape}.")
     whole = _whole_numbers(array, graph.n_vertices)
     R = int(whole.max()) + 1 if lam is None or np.ndim(lam) == 0 else len(np.asarray(lam))
-    if R > graph.n_vertices:
+    if graph.n_vertices < R:
         return np.inf  # more clusters than vertices: one of them is empty
     hard = _hard_labels(whole, graph.n_vertices, R)
     sizes = np.bincount(hard, minlength=R)
@@ -180,7 +182,8 @@ def balanced_terms(cut: FloatArray, sizes: IntArray | FloatArray, lam: FloatArra
     if sizes.size == 1:
         return np.zeros(1)
     balance = np.minimum(lam * sizes, sizes.sum() - sizes)
-    return np.divide(cut, balance, out=np.full(sizes.size, np.inf), where=balance > 0)
+    terms: FloatArray = np.divide(cut, balance, out=np.full(sizes.size, np.inf), where=balance > 0)
+    return terms
 
 
 def _lam_vector(lam: ArrayLike | None, n_clusters: int) -> FloatArray:

@@ -232,7 +232,7 @@ def _population(
 def _polish(work: _Work, search: MultilevelSearch, best: _Best, rng: np.random.Generator) -> None:
     """Algorithm 1 from the best partition, then a V-cycle; again while that helps."""
     for number in range(work.plan.effort.rounds):
-        assert best.partition is not None  # noqa: S101 - for the type checker: the population is never empty
+        assert best.partition is not None  # for the type checker: the population is never empty
         result = work.solve(soften(best.partition.labels, work.problem.n_clusters), number)
         has_won = best.offer(result.partition, result)
         if best.is_cut_short:

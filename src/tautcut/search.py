@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -117,8 +118,8 @@ class MultilevelSearch:
         yield ranked[0]
         rngs = rng.spawn(combinations if len(ranked) > 1 else 0)
         for begin in range(0, len(rngs), _GENERATION):
-            known = tuple(ranked)
-            for child in in_threads(lambda rng, known=known: self._offspring(known, rng), rngs[begin : begin + _GENERATION]):
+            mate = partial(self._offspring, tuple(ranked))
+            for child in in_threads(mate, rngs[begin : begin + _GENERATION]):
                 is_new = all(abs(child.energy - other.energy) > 1e-12 * child.energy for other in ranked)
                 if is_new and is_better(child, ranked[-1], self._smallest):
                     ranked = _ranked([*ranked[:-1], child], self._smallest)
@@ -132,9 +133,7 @@ class MultilevelSearch:
         challenger = self._problem.partition(labels)
         return challenger if is_better(challenger, partition, self._smallest) else partition
 
-    def _cycle(
-        self, labels: IntArray | None, groups: IntArray, rng: np.random.Generator, number: int = 0
-    ) -> IntArray:
+    def _cycle(self, labels: IntArray | None, groups: IntArray, rng: np.random.Generator, number: int = 0) -> IntArray:
         """Coarsen inside `groups`, merge and split on the coarsest level, then descend on each level on the way back.
 
         Without labels, the coarsest level is partitioned first.

@@ -218,9 +218,7 @@ def _line(state: State, kernels: Kernels) -> Step:
 def _shows(observer: Observer, state: State, kernels: Kernels, stop: StopRule, start: int) -> bool:
     """Show the observer where the run stands; True if it asks to stop."""
     relaxed = state.measures.relaxed_energy * kernels.unit
-    seen = Progress(
-        start, state.outer, state.iterations, stop.max_iter, relaxed, state.energy, state.best.energy
-    )
+    seen = Progress(start, state.outer, state.iterations, stop.max_iter, relaxed, state.energy, state.best.energy)
     return bool(observer(seen))
 
 

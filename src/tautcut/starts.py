@@ -202,7 +202,7 @@ def _is_installed(name: str) -> bool:
 def integer_weights(weights: FloatArray) -> IntArray:
     """Weights scaled and rounded to whole numbers ≥ 1, for the partitioner alone; their sum fits in 32 bits."""
     scale = min(1000.0, _LARGEST_WEIGHT_SUM / weights.size)  # of the mean
-    return np.maximum(np.round(weights / weights.mean() * scale), 1).astype(np.int64)
+    return np.asarray(np.maximum(np.round(weights / weights.mean() * scale), 1).astype(np.int64))
 
 
 def fill_empty(labels: IntArray, n_clusters: int) -> IntArray:
@@ -227,4 +227,4 @@ def _runs(graph: Graph | Level, n_clusters: int) -> IntArray:
 
 def _indicator(labels: IntArray, n_clusters: int) -> FloatArray:
     """Rows e_r; zero where the label is −1."""
-    return (labels[:, None] == np.arange(n_clusters)).astype(np.float64)
+    return np.asarray(labels[:, None] == np.arange(n_clusters)).astype(np.float64)

@@ -5,13 +5,13 @@ status is its own sentence with cause and remedy. The descent inequality that en
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 
 from tautcut.errors import InputError
 from tautcut.kernels import Measures
 
 
-class Status(str, Enum):
+class Status(StrEnum):
     """Why a run stopped; `str(status)` is a sentence."""
 
     CONVERGED = "Converged: the relative change of the energy fell below tol."
@@ -25,9 +25,6 @@ class Status(str, Enum):
     STOPPED = "Stopped by an observer: the best partition so far is the answer."
     INTERRUPTED = "Interrupted: the best partition so far is the answer."
     TRIVIAL = "Nothing to solve: one cluster, no free vertex or no edge; the start's partition is the answer."
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True)

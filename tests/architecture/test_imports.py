@@ -50,9 +50,7 @@ def test_importing_tautcut_loads_nothing_heavy():
 
 def test_importing_the_solver_loads_nothing_heavy():
     assert loaded_by("import tautcut.solver") == set()
-    assert (
-        loaded_by("from tautcut import Graph, Problem, StopRule, Status, balanced_cut_energy, solve") == set()
-    )
+    assert loaded_by("from tautcut import Graph, Problem, StopRule, Status, balanced_cut_energy, solve") == set()
 
 
 def test_using_the_cpu_engine_loads_no_more_than_numba():

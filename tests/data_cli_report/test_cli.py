@@ -50,9 +50,7 @@ def test_progress_goes_to_standard_error(demo):
 
 
 def test_the_table(demo, capsys):
-    clustering, classification = (
-        RunRecord.from_json(json.dumps(run)) for run in json.loads(demo[0].stdout)["runs"]
-    )
+    clustering, classification = (RunRecord.from_json(json.dumps(run)) for run in json.loads(demo[0].stdout)["runs"])
     cli._print_table({"no labels": clustering, "labels": classification})
     table = capsys.readouterr().out
     for words in ("clusters", "sizes", "energy (P)", "purity", "seconds", "no labels"):

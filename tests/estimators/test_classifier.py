@@ -90,9 +90,7 @@ def test_known_labels_are_kept_even_where_they_are_wrong(search: str) -> None:
 @pytest.mark.parametrize("init", ["ncut-seeds", "ncut", "random"])
 def test_with_labels_every_named_start_is_the_same(init: str) -> None:
     default = on_graph().fit(GRAPH, few(BLOCKS))
-    np.testing.assert_array_equal(
-        on_graph(init=init).fit(GRAPH, few(BLOCKS)).memberships_, default.memberships_
-    )
+    np.testing.assert_array_equal(on_graph(init=init).fit(GRAPH, few(BLOCKS)).memberships_, default.memberships_)
 
 
 def test_an_array_is_a_start_that_the_labels_overrule() -> None:

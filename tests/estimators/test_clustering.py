@@ -209,9 +209,7 @@ def test_the_same_seed_gives_the_same_fit() -> None:
         np.testing.assert_array_equal(a.memberships_, b.memberships_)
 
 
-@pytest.mark.parametrize(
-    "state", [None, 0, 3, 2**40, np.int64(5), np.random.default_rng(0), np.random.RandomState(0)]
-)
+@pytest.mark.parametrize("state", [None, 0, 3, 2**40, np.int64(5), np.random.default_rng(0), np.random.RandomState(0)])
 def test_every_kind_of_random_state_runs(state: Any) -> None:
     assert set(on_graph(random_state=state).fit_predict(GRAPH)) == set(range(R))
 

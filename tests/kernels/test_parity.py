@@ -38,9 +38,7 @@ CASES = [
 N = 130
 
 
-@pytest.fixture(
-    params=CASES, ids=lambda case: f"R{case[0]}-{case[1]}-{'weighted' if case[2] else 'unweighted'}"
-)
+@pytest.fixture(params=CASES, ids=lambda case: f"R{case[0]}-{case[1]}-{'weighted' if case[2] else 'unweighted'}")
 def case(request) -> tuple[Problem, str]:
     R, dtype, is_weighted = request.param
     graph = random_graph(N, 4 * N, seed=R, is_weighted=is_weighted, n_isolated=4)

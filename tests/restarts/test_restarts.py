@@ -161,9 +161,7 @@ def test_an_interruption_in_the_first_start_gives_what_it_had() -> None:
         with pytest.warns(InterruptedRunWarning):
             result = best(ROUGH, n_init=3, search=search, observers=[interrupt])
         assert result.status is Status.INTERRUPTED
-        assert result.partition.energy == pytest.approx(
-            balanced_cut_energy(ROUGH.graph, result.partition.labels)
-        )
+        assert result.partition.energy == pytest.approx(balanced_cut_energy(ROUGH.graph, result.partition.labels))
 
 
 @pytest.mark.parametrize("phase", ["starts", "search", "solve"])

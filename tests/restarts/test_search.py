@@ -35,9 +35,7 @@ def some_labels(n_vertices: int, n_clusters: int, *, seed: int = 0) -> np.ndarra
     return labels
 
 
-def searched(
-    method: str, problem: Problem, labels: np.ndarray, *, smallest: int = 1, seed: int = 0
-) -> Partition:
+def searched(method: str, problem: Problem, labels: np.ndarray, *, smallest: int = 1, seed: int = 0) -> Partition:
     """What one way of searching makes of these labels."""
     search = MultilevelSearch(problem, smallest_sizes(problem, smallest), children=5)
     partition, rng = problem.partition(labels), np.random.default_rng(seed)

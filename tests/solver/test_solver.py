@@ -111,9 +111,7 @@ def test_the_answer_is_never_worse_than_the_start(drawn, max_iter):
     assert result.partition.energy <= energy_of_start(problem, start)
     assert result.partition.energy == problem.partition(result.partition.labels).energy
     assert np.array_equal(result.memberships.argmax(axis=1), result.partition.labels)
-    assert np.array_equal(
-        result.partition.labels[problem.is_labelled], np.asarray(problem.labels)[problem.is_labelled]
-    )
+    assert np.array_equal(result.partition.labels[problem.is_labelled], np.asarray(problem.labels)[problem.is_labelled])
     assert result.memberships.sum(axis=1) == pytest.approx(1)
     assert result.memberships.min() >= 0
     assert result.n_iter <= max_iter

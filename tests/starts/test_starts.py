@@ -110,9 +110,7 @@ def test_informed_starts_find_planted_blocks(init: str) -> None:
 
 def test_ncut_is_an_indicator_and_multilevel_a_softened_one() -> None:
     problem = PROBLEMS["planted"]
-    np.testing.assert_array_equal(
-        np.sort(start(problem, "ncut"), axis=1)[:, 1:], np.tile([0.0, 1.0], (60, 1))
-    )
+    np.testing.assert_array_equal(np.sort(start(problem, "ncut"), axis=1)[:, 1:], np.tile([0.0, 1.0], (60, 1)))
     np.testing.assert_allclose(np.unique(start(problem, "multilevel")), [1 / 6, 2 / 3])
 
 
@@ -228,9 +226,9 @@ def test_without_a_partitioner_the_error_names_what_to_install(monkeypatch: pyte
 def test_without_a_partitioner_the_other_starts_work(monkeypatch: pytest.MonkeyPatch) -> None:
     hide(monkeypatch, *PARTITIONERS)
     for init in ("ncut-seeds", "ncut", "random"):
-        labels = MTVClustering(
-            3, affinity="precomputed", init=init, search="none", random_state=0
-        ).fit_predict(PROBLEMS["planted"].graph)
+        labels = MTVClustering(3, affinity="precomputed", init=init, search="none", random_state=0).fit_predict(
+            PROBLEMS["planted"].graph
+        )
         assert set(labels) == {0, 1, 2}
 
 
@@ -267,9 +265,7 @@ def test_filling_gives_empty_clusters_a_part_of_the_largest() -> None:
     assert np.bincount(filled, minlength=4).min() >= 1
     assert filled[6] == 3
     np.testing.assert_array_equal(labels, [0, 0, 0, 0, 0, 0, 3])
-    np.testing.assert_array_equal(
-        fill_empty(np.zeros(5, dtype=int), 5), fill_empty(np.zeros(5, dtype=int), 5)
-    )
+    np.testing.assert_array_equal(fill_empty(np.zeros(5, dtype=int), 5), fill_empty(np.zeros(5, dtype=int), 5))
     assert set(fill_empty(np.zeros(5, dtype=int), 5)) == set(range(5))
 
 

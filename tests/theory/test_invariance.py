@@ -23,9 +23,7 @@ STOP = StopRule(max_iter=150)
 SEEDS = range(6)
 
 
-def solve_reference(
-    graph: Graph, start: np.ndarray, lam: np.ndarray, labels: np.ndarray | None = None
-) -> Result:
+def solve_reference(graph: Graph, start: np.ndarray, lam: np.ndarray, labels: np.ndarray | None = None) -> Result:
     return solve(Problem(graph, R, lam, labels), start, stop=STOP, device="reference")
 
 
@@ -62,9 +60,7 @@ def test_label_renaming_renames_the_answer(seed):
 
 
 @pytest.mark.parametrize("factor", [0.25, 1024.0, 2.0**-40])
-@pytest.mark.parametrize(
-    ("device", "dtype"), [("reference", "float64"), ("cpu", "float32"), ("cpu", "float64")]
-)
+@pytest.mark.parametrize(("device", "dtype"), [("reference", "float64"), ("cpu", "float32"), ("cpu", "float64")])
 def test_scaling_by_a_power_of_two_keeps_every_bit(device, dtype, factor):
     graph, start, _ = instance(0)
     scaled = Graph(graph.indptr, graph.indices, graph.weights * factor)

@@ -35,9 +35,7 @@ def measures_of(problem: Problem, f: np.ndarray) -> tuple[float, float]:
 
 @given(problems(), st.data())
 def test_T_of_an_indicator_is_the_cut_and_B_is_the_balance(problem, data):
-    inside = np.array(
-        data.draw(st.lists(st.booleans(), min_size=problem.n_vertices, max_size=problem.n_vertices))
-    )
+    inside = np.array(data.draw(st.lists(st.booleans(), min_size=problem.n_vertices, max_size=problem.n_vertices)))
     cut, smaller_side = discrete_terms(problem.graph.to_scipy().toarray(), inside, np.asarray(problem.lam)[0])
     T, B = measures_of(problem, inside.astype(float))
     assert pytest.approx(cut, rel=1e-12) == T

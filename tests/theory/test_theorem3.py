@@ -54,9 +54,7 @@ def test_a_step_with_the_exact_prox_descends(drawn):
     assert after.min() >= -1e-7
 
 
-def steps_of(
-    problem: Problem, F: FloatArray, kernels: Kernels, n_steps: int
-) -> list[tuple[FloatArray, bool]]:
+def steps_of(problem: Problem, F: FloatArray, kernels: Kernels, n_steps: int) -> list[tuple[FloatArray, bool]]:
     """F after each outer step, the start first, and whether the step was accepted as a descent."""
     stop = StopRule(max_iter=10_000)
     state = solver.init(problem, F, kernels)

@@ -33,7 +33,8 @@ class Measures:
     @property
     def E(self) -> FloatArray:  # noqa: N802 - the paper's letter
         """E(f_r) = T(f_r) / B(f_r); infinite where a column is constant."""
-        return np.divide(self.T, self.B, out=np.full(self.T.size, np.inf), where=self.B > 0)
+        E: FloatArray = np.divide(self.T, self.B, out=np.full(self.T.size, np.inf), where=self.B > 0)
+        return E
 
     @property
     def relaxed_energy(self) -> float:
@@ -73,7 +74,7 @@ class Kernels(Protocol):
         """One inner iteration of Algorithm 1; `scale` is the diagonal of D_B. Overwrites F, F̄ and P."""
 
     def harden(self, arrays: Any) -> tuple[IntArray, FloatArray]:
-        """argmax over the columns of F, lowest index first, and Cut(A_r, A_rᶜ) of those clusters."""
+        """The argmax over the columns of F, lowest index first, and Cut(A_r, A_rᶜ) of those clusters."""
 
     def memberships(self, arrays: Any, *, previous: bool = False) -> FloatArray:
         """A copy of F, or of the F^k before the last outer step, shape (n_vertices, n_clusters)."""
@@ -92,9 +93,7 @@ def choose(problem: Problem, *, device: str = "cpu", dtype: str = "float32", n_t
     try:
         from tautcut.kernels.cpu import CpuKernels
     except ImportError as error:
-        raise EngineUnavailableError(
-            "the cpu engine needs numba: install it, or choose device='reference'"
-        ) from error
+        raise EngineUnavailableError("the cpu engine needs numba: install it, or choose device='reference'") from error
     return CpuKernels(problem, dtype=np.dtype(dtype), n_threads=n_threads)
 
 

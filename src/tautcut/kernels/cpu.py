@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,12 +55,13 @@ class _Passes(NamedTuple):
     cut: Any
 
 
-@lru_cache(maxsize=None)
-def _compile(width: int, n_columns: int, has_unit_weights: bool, precision: type[np.floating[Any]]) -> _Passes:
+@cache
+def _compile(width: int, n_columns: int, has_unit_weights: bool, dtype: str) -> _Passes:
     """Passes specialised on R, on the weights and on the precision; compiled at the first call, cached on disk."""
-    one, zero, far = precision(1), precision(0), precision(-1e30)
+    number = np.dtype(dtype).type
+    one, zero, far = number(1), number(0), number(-1e30)
 
-    @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+    @njit(nogil=True, cache=True)
     def project(x: Any) -> Any:
         """Michelot: max(x − t, 0) with t such that the row sums to one. At most R rounds, whatever the numbers."""
         nothing, ones = full(zero, width), full(one, width)
@@ -75,13 +77,13 @@ def _compile(width: int, n_columns: int, has_unit_weights: bool, precision: type
             support = count
         return minimum(maximum(x - full(threshold, width), nothing), ones)
 
-    @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+    @njit(nogil=True, cache=True)
     def iterate(
         first: int, last: int, bounds: Array, indptr: Array, indices: Array, weights: Array, is_fixed: Array,
         F: Array, F_next: Array, F_bar: Array, F_bar_next: Array, F_k: Array, P: Array, columns: Array,
         tau: Any, theta: Any,
     ) -> None:  # fmt: skip
-        """p ← clip(p + σ c w (f̄_i − f̄_j)); f ← proj((f − τ c Σ w p + τ g) / (1 + τ)); f̄ ← f + θ (f − f_old)."""
+        """Do p ← clip(p + σ c w (f̄_i − f̄_j)); f ← proj((f − τ c Σ w p + τ g) / (1 + τ)); f̄ ← f + θ (f − f_old)."""
         sigma_scale, tau_scale = load(columns, 0, width), load(columns, 1, width)
         median, high = load(columns, 2, width), load(columns, 3, width)
         tie, low = load(columns, 4, width), load(columns, 5, width)
@@ -112,13 +114,14 @@ def _compile(width: int, n_columns: int, has_unit_weights: bool, precision: type
             store(F_next, i, f)
             store(F_bar_next, i, f + thetas * (f - f_old))
 
-    @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+    @njit(nogil=True, cache=True)
     def measure(
         first: int, last: int, bounds: Array, indptr: Array, upper: Array, indices: Array, weights: Array,
         F: Array, F_k: Array, bracket: Array, sums: Array, n_candidates: Array, candidates: Array,
     ) -> None:  # fmt: skip
         """Per chunk: T, Σf, ‖f − f_k‖², Σ and count of values above the bracket, counts of f > 0 and f ≥ 1, and
-        the values inside the bracket, where the median is looked for."""
+        the values inside the bracket, where the median is looked for.
+        """
         low, high = load(bracket, 0, width), load(bracket, 1, width)
         nothing, ones = full(zero, width), full(one, width)
         blank = full(0.0, width)
@@ -132,10 +135,7 @@ def _compile(width: int, n_columns: int, has_unit_weights: bool, precision: type
                 jumps = nothing
                 for e in range(upper[i], indptr[i + 1]):
                     jump = absolute(f - load(F, indices[e], width))
-                    if has_unit_weights:
-                        jumps = jumps + jump
-                    else:
-                        jumps = jumps + full(weights[e], width) * jump
+                    jumps = jumps + (jump if has_unit_weights else full(weights[e], width) * jump)
                 variation = variation + widen(jumps)
                 moved = f - load(F_k, i, width)
                 step = step + widen(moved * moved)
@@ -159,9 +159,9 @@ def _compile(width: int, n_columns: int, has_unit_weights: bool, precision: type
             store(sums[chunk], 5, widen(n_positive))
             store(sums[chunk], 6, widen(n_one))
 
-    @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+    @njit(nogil=True, cache=True)
     def harden(first: int, last: int, bounds: Array, F: Array, labels: Array) -> None:
-        """argmax of each row, the lowest index first."""
+        """The argmax of each row, the lowest index first."""
         for i in range(bounds[first], bounds[last]):
             best, value = 0, far
             for r in range(n_columns):
@@ -169,7 +169,7 @@ def _compile(width: int, n_columns: int, has_unit_weights: bool, precision: type
                     best, value = r, F[i, r]
             labels[i] = best
 
-    @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+    @njit(nogil=True, cache=True)
     def cut(
         first: int, last: int, bounds: Array, indptr: Array, indices: Array, weights: Array, labels: Array,
         sums: Array,
@@ -188,7 +188,7 @@ def _compile(width: int, n_columns: int, has_unit_weights: bool, precision: type
     return _Passes(iterate, measure, harden, cut)
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
 def _select(values: Array, rank: int) -> Any:
     """The value of this rank, 0 the smallest, by quickselect; reorders `values`."""
     low, high = 0, values.size - 1
@@ -213,7 +213,7 @@ def _select(values: Array, rank: int) -> Any:
     return values[rank]
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
 def _locate_medians(
     F: Array, lam: Array, rank: Array, totals: Array, n_candidates: Array, candidates: Array, out: Array
 ) -> Array:
@@ -296,10 +296,11 @@ class CpuKernels:
         self.lipschitz = gradient_norm(graph, weights)
         self._dtype, self._n_columns, self._width = dtype, R, padded_width(R)
         is_uniform = graph.n_edges == 0 or bool((graph.weights == graph.weights[0]).all())
-        self._passes = _compile(self._width, R, is_uniform, dtype.type)
-        self._indptr, self._indices = np.asarray(graph.indptr), np.asarray(graph.indices)
+        self._passes = _compile(self._width, R, is_uniform, dtype.name)
+        self._indptr: Array = graph.indptr
+        self._indices: Array = graph.indices
         self._weights = np.zeros(1, dtype) if is_uniform else weights.astype(dtype)
-        owner = np.repeat(np.arange(graph.n_vertices), np.diff(self._indptr))
+        owner: Array = np.repeat(np.arange(graph.n_vertices), np.diff(self._indptr))
         self._upper = self._indptr[:-1] + np.bincount(owner[self._indices < owner], minlength=graph.n_vertices)
         self._is_fixed = problem.is_labelled
         self._lam, self._rank = problem.lam, problem.median_rank
@@ -333,9 +334,7 @@ class CpuKernels:
         )  # fmt: skip
         totals = self._sums.sum(axis=0)
         out = np.empty((3, self._n_columns))
-        missed = _locate_medians(
-            arrays.F, self._lam, self._rank, totals, self._n_candidates, self._candidates, out
-        )
+        missed = _locate_medians(arrays.F, self._lam, self._rank, totals, self._n_candidates, self._candidates, out)
         self._move_bracket(arrays, out[1], missed)
         R = self._n_columns
         return Measures(totals[0, :R], out[0], out[1], out[2], float(totals[2, :R].sum()))
@@ -392,7 +391,7 @@ class CpuKernels:
         shares = [n_chunks * t // n_threads for t in range(n_threads + 1)]
         futures = [
             _workers(n_threads, os.getpid()).submit(chunk_pass, first, last, self._bounds, *args)
-            for first, last in zip(shares[1:-1], shares[2:], strict=True)
+            for first, last in pairwise(shares[1:])
         ]
         try:
             chunk_pass(0, shares[1], self._bounds, *args)

@@ -65,7 +65,7 @@ def descend(
     """
     moved = np.array(labels, dtype=np.int64)
     cut = np.zeros(lam.size)
-    sizes = np.bincount(moved, level.masses, lam.size)
+    sizes = np.bincount(moved, level.masses, lam.size).astype(np.float64)
     _sweep(level, moved, sizes, cut, lam, smallest, plateau, _MAX_SWEEPS)
     return moved, cut, sizes
 
@@ -90,9 +90,7 @@ def grow_half(level: Level, seed: int) -> NDArray[np.bool_]:
     return half
 
 
-def _level(
-    indptr: Array, indices: Array, weights: Array, rating: Array, masses: Array, is_fixed: Array
-) -> Level:
+def _level(indptr: Array, indices: Array, weights: Array, rating: Array, masses: Array, is_fixed: Array) -> Level:
     """A level of read-only arrays: one compiled version serves the graph and its coarsenings."""
     degrees = np.zeros(masses.size)
     has_edges = np.diff(indptr) > 0
@@ -104,7 +102,7 @@ def _level(
     return Level(*arrays)
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
 def _shared_neighbour_rating(indptr: Array, indices: Array, weights: Array) -> Array:
     n = indptr.size - 1
     rating = np.empty(indices.size, np.float64)
@@ -122,7 +120,7 @@ def _shared_neighbour_rating(indptr: Array, indices: Array, weights: Array) -> A
     return rating
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
 def _match(level: Any, groups: Array, order: Array, heaviest: float) -> tuple[Array, int]:
     """Pair each vertex, in this order, with the unpaired neighbour of its group that rates highest per mass."""
     n = level.masses.size
@@ -149,7 +147,7 @@ def _match(level: Any, groups: Array, order: Array, heaviest: float) -> tuple[Ar
     return parent, n_coarse
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
 def _contract(level: Any, parent: Array, n_coarse: int) -> Any:
     """The level whose vertices are the parents; parallel edges are summed, loops dropped."""
     n = parent.size
@@ -193,7 +191,7 @@ def _contract(level: Any, parent: Array, n_coarse: int) -> Any:
     return indptr, indices[:end].copy(), weights[:end].copy(), rating[:end].copy(), masses, is_fixed
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
 def _between(level: Any, labels: Array, n_clusters: int) -> Array:
     between = np.zeros((n_clusters, n_clusters))
     for i in range(labels.size):
@@ -204,7 +202,7 @@ def _between(level: Any, labels: Array, n_clusters: int) -> Array:
     return between
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
 def _induced(level: Any, members: Array, place: Array) -> Any:
     indptr = np.zeros(members.size + 1, np.int64)
     end = 0
@@ -224,7 +222,7 @@ def _induced(level: Any, members: Array, place: Array) -> Any:
     return indptr, indices, weights, rating
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
 def _grow_half(level: Any, seed: int) -> Array:
     n = level.masses.size
     is_reached, is_seen = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
@@ -253,14 +251,14 @@ def _grow_half(level: Any, seed: int) -> Array:
     return is_reached
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
 def _term(cut: float, size: float, lam: float, n: float, plateau: float) -> float:
     """Cut / min{λ|A|, |Aᶜ|, plateau · largest}, the term of (P) where plateau is 1."""
     balance = min(min(lam * size, n - size), plateau * n * lam / (1.0 + lam))
     return cut / balance if balance > 0 else np.inf
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
 def _sweep(
     level: Any, labels: Array, sizes: Array, cut: Array, lam: Array, smallest: Array, plateau: float, max_sweeps: int
 ) -> None:

@@ -30,14 +30,14 @@ def total_variation(K: sp.csr_matrix, F: FloatArray) -> FloatArray:
 
 def lambda_median(F: FloatArray, rank: IntArray) -> FloatArray:
     """med_λ(f_r): the (k_r + 1)-th largest value of each column."""
-    descending = -np.sort(-F, axis=0)
-    return descending[rank, np.arange(F.shape[1])]
+    descending: FloatArray = -np.sort(-F, axis=0)
+    return np.asarray(descending[rank, np.arange(F.shape[1])])
 
 
 def balance(F: FloatArray, lam: FloatArray, median: FloatArray) -> FloatArray:
     """B(f_r) = ‖f_r − med_λ(f_r)‖_{1,λ}, where |t|_λ is λt for t ≥ 0 and −t below."""
     H = F - median
-    return np.where(H > 0, lam * H, -H).sum(axis=0)
+    return np.asarray(np.where(H > 0, lam * H, -H).sum(axis=0))
 
 
 def tie_value(F: FloatArray, lam: FloatArray, median: FloatArray) -> FloatArray:
@@ -59,7 +59,7 @@ def project_simplex(X: FloatArray) -> FloatArray:
     excess = np.cumsum(descending, axis=1) - 1.0
     support = (descending * np.arange(1, R + 1) > excess).sum(axis=1)
     threshold = excess[np.arange(len(X)), support - 1] / support
-    return np.maximum(X - threshold[:, None], 0.0)
+    return np.asarray(np.maximum(X - threshold[:, None], 0.0))
 
 
 def project(X: FloatArray, labels: IntArray) -> FloatArray:

@@ -33,7 +33,7 @@ def _piece_widths(width: int) -> list[int]:
     return [_LANES] * full + ([rest] if rest else [])
 
 
-class Row(types.Type):  # type: ignore[misc]
+class Row(types.Type):
     """The Numba type of a row: `width` lanes of `dtype`."""
 
     def __init__(self, dtype: Any, width: int) -> None:
@@ -42,7 +42,7 @@ class Row(types.Type):  # type: ignore[misc]
 
 
 @register_model(Row)
-class _RowModel(models.PrimitiveModel):  # type: ignore[misc]
+class _RowModel(models.PrimitiveModel):
     def __init__(self, manager: Any, row: Row) -> None:
         element = manager.lookup(row.dtype).get_value_type()
         pieces = [ir.VectorType(element, lanes) for lanes in _piece_widths(row.width)]
@@ -87,7 +87,7 @@ def _addresses(context: Any, builder: Any, array_type: Any, array: Any, index: A
     return pointers
 
 
-@intrinsic(prefer_literal=True)  # type: ignore[untyped-decorator]
+@intrinsic(prefer_literal=True)
 def load(typing_context: Any, array: Any, index: Any, width: Any) -> Any:
     """Row `index` of `array`."""
     row = Row(array.dtype, width.literal_value)
@@ -104,7 +104,7 @@ def load(typing_context: Any, array: Any, index: Any, width: Any) -> Any:
     return row(array, index, width), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def store(typing_context: Any, array: Any, index: Any, row: Any) -> Any:
     """Write a row to `array[index]`."""
 
@@ -119,7 +119,7 @@ def store(typing_context: Any, array: Any, index: Any, row: Any) -> Any:
     return types.void(array, index, row), generate
 
 
-@intrinsic(prefer_literal=True)  # type: ignore[untyped-decorator]
+@intrinsic(prefer_literal=True)
 def full(typing_context: Any, value: Any, width: Any) -> Any:
     """A row whose lanes all hold `value`."""
     row = Row(value, width.literal_value)
@@ -153,7 +153,7 @@ def _lanewise(emit: Callable[..., Any], *, result: Callable[[Row], Row] | None =
 def _binary(emit: Callable[..., Any]) -> Any:
     kind, generate = _lanewise(emit)
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def apply(typing_context: Any, x: Any, y: Any) -> Any:
         return kind(x)(x, y), generate
 
@@ -161,7 +161,7 @@ def _binary(emit: Callable[..., Any]) -> Any:
 
 
 def _register_operator(symbol: Any, function: Any) -> None:
-    @overload(symbol)  # type: ignore[untyped-decorator]
+    @overload(symbol)
     def choose(x: Any, y: Any) -> Any:
         def apply(x: Any, y: Any) -> Any:
             return function(x, y)
@@ -181,7 +181,7 @@ maximum = _binary(lambda b, x, y: b.select(b.fcmp_ordered(">", x, y), x, y))
 def _selection(comparison: str) -> Any:
     _, generate = _lanewise(lambda b, x, y, a, c: b.select(b.fcmp_ordered(comparison, x, y), a, c))
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def apply(typing_context: Any, x: Any, y: Any, a: Any, c: Any) -> Any:
         return a(x, y, a, c), generate
 
@@ -196,7 +196,7 @@ where_equal = _selection("==")
 def _unary(emit: Callable[..., Any], result: Callable[[Row], Row] | None = None) -> Any:
     kind, generate = _lanewise(emit, result=result)
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def apply(typing_context: Any, x: Any) -> Any:
         return kind(x)(x), generate
 
@@ -223,7 +223,7 @@ def _tree(builder: Any, pieces: list[Any], combine: Callable[[Any, Any], Any]) -
     return list(by_width.values())
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def total(typing_context: Any, x: Any) -> Any:
     """The sum of all lanes."""
 
@@ -238,7 +238,7 @@ def total(typing_context: Any, x: Any) -> Any:
     return x.dtype(x), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def largest(typing_context: Any, x: Any) -> Any:
     """The largest lane."""
 
@@ -249,9 +249,7 @@ def largest(typing_context: Any, x: Any) -> Any:
         pieces = _tree(builder, _pieces(builder, args[0]), larger)
         flags = (*_FLAGS, "nnan")
         names = [f"llvm.vector.reduce.fmax.{_vector_name(piece.type)}" for piece in pieces]
-        values = [
-            _call(builder, name, p.type.element, [p], flags) for name, p in zip(names, pieces, strict=True)
-        ]
+        values = [_call(builder, name, p.type.element, [p], flags) for name, p in zip(names, pieces, strict=True)]
         result = values[0]
         for value in values[1:]:
             result = larger(result, value)
@@ -260,7 +258,7 @@ def largest(typing_context: Any, x: Any) -> Any:
     return x.dtype(x), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def has_lane_between(typing_context: Any, x: Any, low: Any, high: Any) -> Any:
     """Whether any lane satisfies low < x ≤ high."""
 

@@ -159,9 +159,7 @@ def _paint(
             is_wrong = truth is not None and truth[image] != row.majority
             _place(axes, images[image], x, y, darkest=darkest, frame=WRONG if is_wrong else None)
     if truth is not None:
-        axes.text(
-            0, len(rows) + 0.35, "framed: not of the cluster's majority class", color=WRONG, va="center"
-        )
+        axes.text(0, len(rows) + 0.35, "framed: not of the cluster's majority class", color=WRONG, va="center")
 
 
 def _name(axes: Axes, y: int, row: ClusterRow) -> None:
@@ -173,17 +171,11 @@ def _name(axes: Axes, y: int, row: ClusterRow) -> None:
     axes.text(-0.25, middle, f"{row.size} images", color=INK, ha="right", va="center")
 
 
-def _place(
-    axes: Axes, image: NDArray[np.float64], x: float, y: float, *, darkest: float, frame: str | None
-) -> None:
+def _place(axes: Axes, image: NDArray[np.float64], x: float, y: float, *, darkest: float, frame: str | None) -> None:
     """One image in its cell, ink on paper, with a frame if one is asked for."""
     margin = 0.06
     left, right, top, bottom = x + margin, x + 1 - margin, y + margin, y + 1 - margin
     extent = (left, right, bottom, top)
-    axes.imshow(
-        image, cmap="gray_r", vmin=0, vmax=darkest, extent=extent, aspect="auto", interpolation="nearest"
-    )
+    axes.imshow(image, cmap="gray_r", vmin=0, vmax=darkest, extent=extent, aspect="auto", interpolation="nearest")
     color, width = (frame, 1.8) if frame else ("#dddddd", 0.6)
-    axes.add_patch(
-        Rectangle((left, top), right - left, bottom - top, fill=False, edgecolor=color, linewidth=width)
-    )
+    axes.add_patch(Rectangle((left, top), right - left, bottom - top, fill=False, edgecolor=color, linewidth=width))
