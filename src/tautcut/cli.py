@@ -81,8 +81,9 @@ def demo(
         digits = _load_digits()
         model, clustering = _cluster_digits(digits, seed, has_bar, say)
         _, classification = _classify_digits(digits, seed, has_bar, say)
+        certainty = model.transform(digits.data).max(axis=1)  # of its neighbours: F itself is flat inside a cluster
         picture = draw_clusters(
-            out, digits.images, labels=model.labels_, memberships=model.memberships_, energy=model.energy_,
+            out, digits.images, labels=model.labels_, certainty=certainty, energy=model.energy_,
             truth=digits.target, subject="images of digits, found without labels",
         )  # fmt: skip
         if as_json:

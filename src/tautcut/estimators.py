@@ -151,7 +151,7 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     algorithm : {"fast", "paper"}, default "fast"
         "paper" is Algorithm 1 as printed.
     search : {"short", "thorough", "none"}, default "short"
-        The search on top of the starts: greedy moves and merge–split evolution.
+        The search around the starts: V-cycles, merged and split clusters, combined partitions (decision 0012).
     min_cluster_size : int, default None
         The search keeps every cluster at least this large. None is a quarter of the expected size.
     max_iter : int, default 2000
@@ -400,9 +400,10 @@ def _warn_of_pieces(graph: Graph) -> None:
         message = f"{n_isolated} of the {graph.n_vertices} vertices are isolated; their labels are arbitrary."
         warnings.warn(message, GraphWarning, stacklevel=4)
     if n_components - n_isolated > 1:
+        beside = " beside the isolated vertices" if n_isolated else ""
         message = (
-            f"the graph has {n_components - n_isolated} components beside isolated vertices; no cut is needed between "
-            "them. Raise n_neighbors, or cluster them apart, if that is not meant."
+            f"the graph has {n_components - n_isolated} components{beside}; no cut is needed between them. "
+            "Raise n_neighbors, or cluster them apart, if that is not meant."
         )
         warnings.warn(message, GraphWarning, stacklevel=4)
 

@@ -11,7 +11,7 @@ import platform
 import subprocess
 import time
 import warnings
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -64,6 +64,8 @@ class RunRecord:
     machine : dict
     created : str
         When the run ended, UTC.
+    measures : dict
+        Whatever else an experiment measured, by name.
     """
 
     data: str
@@ -81,6 +83,7 @@ class RunRecord:
     commit: str | None
     machine: dict[str, Any]
     created: str
+    measures: dict[str, float] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """The record as one line of JSON, without the line's end."""
@@ -90,8 +93,9 @@ class RunRecord:
     def from_json(cls, line: str) -> RunRecord:
         """The record that `to_json` wrote."""
         content = json.loads(line)
-        names = {field.name for field in fields(cls)}
-        if not isinstance(content, dict) or set(content) != names:
+        names = {one.name for one in fields(cls)}
+        needed = {one.name for one in fields(cls) if one.default_factory is MISSING}
+        if not isinstance(content, dict) or not needed <= set(content) <= names:
             found = sorted(content) if isinstance(content, dict) else content
             raise InputError(f"a run record has the fields {', '.join(sorted(names))}; found {found}.")
         return cls(**{**content, "sizes": tuple(content["sizes"])})
@@ -216,11 +220,18 @@ def _record(
         sizes=_sizes(model, labels),
         n_iter=int(model.n_iter_),
         status=str(model.status_),
-        versions=_versions(),
-        commit=_commit(),
-        machine={"cpus": os.cpu_count(), "platform": f"{platform.system()} {platform.machine()}"},
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        **circumstances(),
     )
+
+
+def circumstances() -> dict[str, Any]:
+    """What a record says of the place and the time: versions, commit, machine, created."""
+    return {
+        "versions": _versions(),
+        "commit": _commit(),
+        "machine": {"cpus": os.cpu_count(), "platform": f"{platform.system()} {platform.machine()}"},
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
 
 
 def _sizes(model: MTVClustering | MTVClassifier, labels: Any) -> tuple[int, ...]:

@@ -26,7 +26,7 @@ ALGORITHMS = ("fast", "paper")
 _CUT_SHORT = (Status.INTERRUPTED, Status.STOPPED)
 _PATIENCE = 50  # inner iterations without a better partition after which the fast algorithm has settled
 _FAST_INNER = 25  # inner iterations of an outer step in the fast algorithm (decision 0013)
-_AUTO_WORK, _AUTO_RANGE = 2_000_000, (2, 8)  # directed edges over all starts of n_init="auto", and its limits
+_AUTO_WORK, _AUTO_RANGE = 2_000_000, (2, 8)  # directed edges over all starts, and their limits (decision 0014)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,8 @@ class Plan:
             return int(self.n_init)
         if not self.is_searched_first(problem):
             return 1
-        return int(np.clip(_AUTO_WORK // max(2 * problem.graph.n_edges, 1), *_AUTO_RANGE))
+        affordable = _AUTO_WORK // max(2 * problem.graph.n_edges, 1)
+        return self.effort.starts * int(np.clip(affordable, *_AUTO_RANGE))
 
 
 def best_of_starts(

@@ -18,7 +18,7 @@ from tautcut.errors import InputError
 from tautcut.kernels import thread_count
 from tautcut.kernels.moves import Level, contract_matching, descend, finest_level, induced, weights_between
 from tautcut.problem import FloatArray, IntArray, Partition, Problem, balanced_terms
-from tautcut.starts import bisect, partition_level
+from tautcut.starts import bisect, imbalance_of_start, partition_level
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
@@ -33,14 +33,17 @@ _GENERATION = 4  # combinations at a time; a constant, so that the answer does n
 
 @dataclass(frozen=True)
 class Effort:
-    """How long to search: merge–split children per V-cycle, combinations at most, rounds of search and solver."""
+    """How long to search: merge–split children per V-cycle, combinations at most, rounds of Algorithm 1 and V-cycle,
+    and how many times the starts that n_init="auto" gives.
+    """
 
     children: int
     combinations: int
     rounds: int
+    starts: int
 
 
-EFFORTS = {"none": Effort(0, 0, 0), "short": Effort(20, 24, 1), "thorough": Effort(40, 120, 5)}
+EFFORTS = {"none": Effort(0, 0, 0, 1), "short": Effort(20, 24, 1, 1), "thorough": Effort(40, 120, 5, 2)}
 
 
 def smallest_sizes(problem: Problem, min_cluster_size: int | None) -> IntArray:
@@ -92,7 +95,7 @@ class MultilevelSearch:
     def start(self, number: int, *, rng: np.random.Generator) -> Partition:
         """A partition from nothing: coarsen freely, partition the coarsest level, refine on the way back."""
         nowhere = np.zeros(self._problem.n_vertices, dtype=np.int64)
-        return self._problem.partition(self._cycle(None, nowhere, rng, number))
+        return self._problem.partition(self._cycle(None, nowhere, rng, imbalance=imbalance_of_start(number)))
 
     def refine(self, partition: Partition, *, rng: np.random.Generator) -> Partition:
         """A V-cycle from the partition; never higher in (P)."""
@@ -133,7 +136,9 @@ class MultilevelSearch:
         challenger = self._problem.partition(labels)
         return challenger if is_better(challenger, partition, self._smallest) else partition
 
-    def _cycle(self, labels: IntArray | None, groups: IntArray, rng: np.random.Generator, number: int = 0) -> IntArray:
+    def _cycle(
+        self, labels: IntArray | None, groups: IntArray, rng: np.random.Generator, *, imbalance: float = 0.1
+    ) -> IntArray:
         """Coarsen inside `groups`, merge and split on the coarsest level, then descend on each level on the way back.
 
         Without labels, the coarsest level is partitioned first.
@@ -151,7 +156,7 @@ class MultilevelSearch:
             levels.append((level, parent))
             level = coarse
         if labels is None:
-            labels = partition_level(level, self._problem.shares, number, rng=rng)
+            labels = partition_level(level, self._problem.shares, imbalance=imbalance, rng=rng)
         labels = self._merge_and_split(level, labels, rng)
         for level, parent in reversed(levels):
             labels = self._descend(level, labels[parent], plateau=_PLATEAU).labels

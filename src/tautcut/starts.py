@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from importlib import import_module
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,7 @@ def soften(labels: IntArray, n_clusters: int, softness: float = SOFTNESS) -> Flo
 
 def _multilevel(problem: Problem, rng: np.random.Generator) -> StartMaker:
     def make(number: int, rng: np.random.Generator) -> FloatArray:
-        return soften(multilevel_partition(problem, number, rng=rng), problem.n_clusters)
+        return soften(multilevel_partition(problem, imbalance=imbalance_of_start(number), rng=rng), problem.n_clusters)
 
     return make
 
@@ -102,27 +103,30 @@ _MAKERS: dict[str, Callable[[Problem, np.random.Generator], StartMaker]] = {
 NAMES = tuple(_MAKERS)
 
 
-def multilevel_partition(problem: Problem, number: int, *, rng: np.random.Generator) -> IntArray:
+def imbalance_of_start(number: int) -> float:
+    """The tolerance of cluster sizes that start `number` gives the partitioner."""
+    return _IMBALANCES[number % len(_IMBALANCES)]
+
+
+def multilevel_partition(problem: Problem, *, imbalance: float, rng: np.random.Generator) -> IntArray:
     """A partition into R non-empty clusters by a multilevel partitioner: METIS, or Mt-KaHyPar where METIS has no build.
 
-    Clusters have the shares 1 / (1 + λ_r), up to a tolerance that start `number` sets.
+    Clusters have the shares 1 / (1 + λ_r), up to `imbalance`. Where a partitioner cannot help (R > N/2, no edges)
+    the vertices are cut into runs of the reverse Cuthill–McKee order.
     """
-    return _partition(problem.graph, problem.shares, number, rng)
+    return partition_level(problem.graph, problem.shares, imbalance=imbalance, rng=rng)
 
 
-def partition_level(level: Level, shares: FloatArray, number: int, *, rng: np.random.Generator) -> IntArray:
-    """The same on a coarse level, where clusters count the original vertices."""
-    return _partition(level, shares, number, rng)
-
-
-def _partition(graph: Graph | Level, shares: FloatArray, number: int, rng: np.random.Generator) -> IntArray:
-    """Where a partitioner cannot help (R > N/2, no edges), runs of the reverse Cuthill–McKee order instead."""
+def partition_level(
+    graph: Graph | Level, shares: FloatArray, *, imbalance: float, rng: np.random.Generator
+) -> IntArray:
+    """The same for a graph or a coarse level of it, where clusters count the original vertices."""
     seed = int(rng.integers(1, 2**30))
     if shares.size == 1 or 2 * shares.size > graph.n_vertices or graph.indices.size == 0:
         labels = _runs(graph, shares.size)
     else:
         partition = _metis if _is_installed("pymetis") else _mt_kahypar
-        labels = partition(graph, shares, _IMBALANCES[number % len(_IMBALANCES)], seed)
+        labels = partition(graph, shares, imbalance, seed)
     return fill_empty(labels, shares.size)
 
 
@@ -164,6 +168,13 @@ def _mt_kahypar(graph: Graph | Level, shares: FloatArray, imbalance: float, seed
         raise EngineUnavailableError(
             "init='multilevel' needs pymetis or mtkahypar: install one, or choose init='ncut-seeds'"
         ) from error
+    with _mt_kahypar_lock:
+        return _mt_kahypar_seeded(mtkahypar, graph, shares, imbalance, seed)
+
+
+def _mt_kahypar_seeded(
+    mtkahypar: Any, graph: Graph | Level, shares: FloatArray, imbalance: float, seed: int
+) -> IntArray:
     mtkahypar.set_seed(seed)
     engine = _mt_kahypar_engine(mtkahypar)
     context = engine.context_from_preset(mtkahypar.PresetType.DETERMINISTIC)
@@ -182,6 +193,7 @@ def _mt_kahypar(graph: Graph | Level, shares: FloatArray, imbalance: float, seed
 
 
 _engines: list[Any] = []
+_mt_kahypar_lock = Lock()  # its seed is global
 
 
 def _mt_kahypar_engine(mtkahypar: Any) -> Any:

@@ -164,5 +164,5 @@ class _StandIn:
 
         self.status_ = status
         self.labels_ = np.arange(1797) % 10
-        self.memberships_ = np.eye(10)[self.labels_]
         self.energy_ = 0.5
+        self.transform = lambda X: np.full((len(X), 10), 0.1)

@@ -16,8 +16,8 @@ from tautcut.report.figures import _rows
 def clusters():
     rng = np.random.default_rng(0)
     labels = np.repeat([0, 1, 2], [9, 4, 1])
-    memberships = np.full((14, 3), 0.1) + 0.5 * np.eye(3)[labels] + 0.1 * rng.random((14, 1))
-    return {"images": rng.random((14, 5, 4)), "labels": labels, "memberships": memberships, "energy": 0.5}
+    certainty = 0.5 + 0.1 * rng.random(14)
+    return {"images": rng.random((14, 5, 4)), "labels": labels, "certainty": certainty, "energy": 0.5}
 
 
 def test_the_picture_is_written_and_nothing_else(clusters, tmp_path):

@@ -8,8 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import planted_graph, problems, random_graph
-from tautcut.kernels.moves import greedy_moves
-from tautcut.problem import Problem
+from tautcut.kernels.moves import contract_matching, descend, finest_level, grow_half
+from tautcut.problem import Problem, cuts
+
+
+def greedy_moves(problem: Problem, labels: np.ndarray, *, smallest: np.ndarray) -> np.ndarray:
+    """Labels where no single move lowers (P)."""
+    level = finest_level(problem.graph, problem.is_labelled)
+    moved, cut, sizes = descend(level, labels, problem.lam, smallest.astype(float))
+    partition = problem.partition(moved)
+    np.testing.assert_allclose(cut, cuts(problem.graph, moved, problem.n_clusters), atol=1e-9)
+    assert np.array_equal(sizes, partition.sizes)
+    return moved
 
 
 def draw_labels(problem: Problem, data: st.DataObject) -> np.ndarray:
@@ -72,3 +82,26 @@ def test_a_spoilt_planted_partition_is_repaired():
     spoilt[::7] = (spoilt[::7] + 1) % 3
     moved = greedy_moves(problem, spoilt, smallest=np.ones(3, dtype=np.int64))
     assert problem.partition(moved).energy <= problem.partition(truth).energy
+
+
+@given(problems(has_labels=True), st.data())
+def test_a_contraction_keeps_masses_and_the_cut_of_every_coarse_partition(problem, data):
+    level = finest_level(problem.graph, problem.is_labelled)
+    groups = draw_labels(problem, data)
+    coarse, parent = contract_matching(level, groups, heaviest=3.0, rng=np.random.default_rng(0))
+    assert coarse.masses.sum() == problem.n_vertices
+    assert (np.bincount(parent) == coarse.masses).all()
+    assert all(len(set(groups[parent == c])) == 1 for c in range(coarse.n_vertices))
+    coarse_labels = np.arange(coarse.n_vertices) % problem.n_clusters
+    bounds = np.full(problem.n_clusters, np.inf)  # nothing may move
+    _, cut, sizes = descend(coarse, coarse_labels, problem.lam, bounds)
+    fine = coarse_labels[parent]
+    np.testing.assert_allclose(cut, cuts(problem.graph, fine, problem.n_clusters), atol=1e-9)
+    assert np.array_equal(sizes, np.bincount(fine, minlength=problem.n_clusters))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_half_a_graph_is_grown_from_any_seed(seed):
+    graph = random_graph(31, 40, seed=seed)
+    level = finest_level(graph, np.zeros(31, dtype=bool))
+    assert grow_half(level, seed).sum() == 16

@@ -184,7 +184,9 @@ def test_an_interruption_of_any_phase_of_a_search_gives_what_it_had(phase: str) 
 def test_an_observer_sees_the_best_cut_fall_through_all_phases() -> None:
     shown: list[Progress] = []
     result = best(ROUGH, init="multilevel", search="short", n_init=3, observers=[shown.append])
-    assert [p.phase for p in shown if p.phase != "solve"] == ["starts"] * 3 + ["search"] * 7
+    assert [p.phase for p in shown if p.phase != "solve"] == ["starts"] * 3 + [
+        "search"
+    ] * 4  # the best, and after each of the 3 pairs
     assert shown[-1].phase == "solve"
     energies = [p.best_energy for p in shown if p.phase != "solve"]
     assert energies == sorted(energies, reverse=True)

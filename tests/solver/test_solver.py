@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import math
 import warnings
 from types import SimpleNamespace
 
@@ -432,11 +433,14 @@ def test_the_log_has_one_line_per_step(caplog):
     assert "best cut" in caplog.records[-1].getMessage()
 
 
-def test_the_bar_counts_iterations_over_all_starts(capsys):
-    with warnings.catch_warnings(), ProgressBar(n_starts=2, max_iter=100) as bar:
+def test_the_bar_shows_each_phase_and_ends_full(capsys):
+    with warnings.catch_warnings(), ProgressBar() as bar:
         warnings.simplefilter("error")
+        bar(Progress(0, 0, 1, 3, math.nan, 1.7, 1.7, "starts"))
         bar(Progress(0, 1, 40, 100, 2.0, 1.5, 1.5))
-        bar(Progress(1, 1, 50, 100, 2.0, 1.7, 1.7))
-    shown = capsys.readouterr().out
-    assert "150/200" in shown
+        bar(Progress(1, 1, 50, 100, 2.0, 1.6, 1.6))
+    shown = capsys.readouterr().err
+    assert "starts 1" in shown
+    assert "40/40" in shown
+    assert "50/50" in shown
     assert "best cut 1.5" in shown

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from tautcut.kernels import Measures, StepSizes, gradient_norm, scaled_weights, thread_count
 from tautcut.kernels.rows import (
     absolute,
+    first_largest,
     full,
     has_lane_between,
     largest,
@@ -59,7 +60,7 @@ class _Passes(NamedTuple):
 def _compile(width: int, n_columns: int, has_unit_weights: bool, dtype: str) -> _Passes:
     """Passes specialised on R, on the weights and on the precision; compiled at the first call, cached on disk."""
     number = np.dtype(dtype).type
-    one, zero, far = number(1), number(0), number(-1e30)
+    one, zero = number(1), number(0)
 
     @njit(nogil=True, cache=True)
     def project(x: Any) -> Any:
@@ -160,30 +161,28 @@ def _compile(width: int, n_columns: int, has_unit_weights: bool, dtype: str) -> 
             store(sums[chunk], 6, widen(n_one))
 
     @njit(nogil=True, cache=True)
-    def harden(first: int, last: int, bounds: Array, F: Array, labels: Array) -> None:
+    def harden(first: int, last: int, bounds: Array, F: Array, padding: Array, labels: Array) -> None:
         """The argmax of each row, the lowest index first."""
+        out_of_reach = load(padding, 0, width)
         for i in range(bounds[first], bounds[last]):
-            best, value = 0, far
-            for r in range(n_columns):
-                if F[i, r] > value:
-                    best, value = r, F[i, r]
-            labels[i] = best
+            labels[i] = first_largest(load(F, i, width) + out_of_reach)
 
     @njit(nogil=True, cache=True)
     def cut(
-        first: int, last: int, bounds: Array, indptr: Array, indices: Array, weights: Array, labels: Array,
-        sums: Array,
+        first: int, last: int, bounds: Array, indptr: Array, upper: Array, indices: Array, weights: Array,
+        labels: Array, sums: Array,
     ) -> None:  # fmt: skip
-        """Per chunk and cluster, the weight of the edges that leave it."""
+        """Per chunk and cluster, the weight of the edges that leave it; each edge is looked at from one end."""
         for chunk in range(first, last):
             sums[chunk] = 0.0
             for i in range(bounds[chunk], bounds[chunk + 1]):
                 own = labels[i]
-                leaving = 0.0
-                for e in range(indptr[i], indptr[i + 1]):
-                    if labels[indices[e]] != own:
-                        leaving += 1.0 if has_unit_weights else weights[e]
-                sums[chunk, own] += leaving
+                for e in range(upper[i], indptr[i + 1]):
+                    other = labels[indices[e]]
+                    if other != own:
+                        w = 1.0 if has_unit_weights else weights[e]
+                        sums[chunk, own] += w
+                        sums[chunk, other] += w
 
     return _Passes(iterate, measure, harden, cut)
 
@@ -376,9 +375,11 @@ class CpuKernels:
 
     def harden(self, arrays: CpuArrays) -> tuple[IntArray, FloatArray]:
         labels = np.empty(len(arrays.F), np.int32)  # half the bytes to gather
-        self._run(self._passes.harden, arrays.F, labels)
+        self._run(self._passes.harden, arrays.F, arrays.columns[6:], labels)
         sums = np.empty((self._bounds.size - 1, self._n_columns))
-        self._run(self._passes.cut, self._indptr, self._indices, self._weights, labels, sums)
+        self._run(
+            self._passes.cut, self._indptr, self._upper, self._indices, self._weights, labels, sums
+        )  # fmt: skip
         return labels.astype(np.int64), sums.sum(axis=0) * self.unit
 
     def memberships(self, arrays: CpuArrays, *, previous: bool = False) -> FloatArray:

@@ -271,3 +271,26 @@ def has_lane_between(typing_context: Any, x: Any, low: Any, high: Any) -> Any:
         return answer
 
     return types.boolean(x, low, high), generate
+
+
+@intrinsic
+def first_largest(typing_context: Any, x: Any) -> Any:
+    """The number of the first lane that holds the largest value."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        peak = context.compile_internal(builder, lambda row: largest(row), x.dtype(x), [args[0]])
+        place, end = ir.Constant(ir.IntType(64), 0), x.width
+        for piece in reversed(_pieces(builder, args[0])):
+            lanes = piece.type.count
+            end -= lanes
+            vector = ir.Constant(piece.type, ir.Undefined)
+            for lane in range(lanes):
+                vector = builder.insert_element(vector, peak, ir.Constant(ir.IntType(32), lane))
+            equal = builder.fcmp_ordered("==", piece, vector)
+            mask = builder.zext(builder.bitcast(equal, ir.IntType(lanes)), ir.IntType(64))
+            first = builder.cttz(mask, ir.Constant(ir.IntType(1), 0))
+            is_here = builder.icmp_unsigned("!=", mask, ir.Constant(ir.IntType(64), 0))
+            place = builder.select(is_here, builder.add(first, ir.Constant(ir.IntType(64), end)), place)
+        return place
+
+    return types.int64(x), generate

@@ -41,7 +41,7 @@ def draw_clusters(
     images: ArrayLike,
     *,
     labels: ArrayLike,
-    memberships: ArrayLike,
+    certainty: ArrayLike,
     energy: float,
     truth: ArrayLike | None = None,
     subject: str = "images",
@@ -57,8 +57,8 @@ def draw_clusters(
     images : array-like of shape (n_images, height, width)
         Ink is high, paper is low.
     labels : array-like of shape (n_images,)
-    memberships : array-like of shape (n_images, n_clusters)
-        The largest entry of a row is how certain that image is.
+    certainty : array-like of shape (n_images,)
+        How certain the label of each image is.
     energy : float
         (P), for the title.
     truth : array-like of shape (n_images,), optional
@@ -76,7 +76,7 @@ def draw_clusters(
     path = check_picture_path(path)
     pictures = np.asarray(images, dtype=np.float64)
     classes = None if truth is None else np.asarray(truth)
-    rows = _rows(np.asarray(labels), np.asarray(memberships).max(axis=1), classes, n_most, n_least)
+    rows = _rows(np.asarray(labels), np.asarray(certainty), classes, n_most, n_least)
     figure = Figure(figsize=(10.4, 0.52 * len(rows) + 1.35), facecolor="white")
     FigureCanvasAgg(figure)
     _paint(figure, pictures, rows, classes, n_most, n_least)
