@@ -29,9 +29,7 @@ from tautcut.kernels import thread_count
 
 PER_CLASS, DRAWS = (1, 5), 2
 CODE = ("src", "benchmarks", "pyproject.toml")
-FAILED: dict[str, Any] = {
-    "energy": None, "purity": None, "sizes": (), "n_iter": 0, "measures": {},
-}  # fmt: skip
+FAILED: dict[str, Any] = {"energy": None, "purity": None, "sizes": (), "n_iter": 0}
 
 
 @dataclass(frozen=True)
@@ -107,27 +105,23 @@ def run_job(job: Job, data: graphs.Data, limit: float, commit: str | None) -> Ru
     if reason is None:
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder) / "outcome.json"
-            child = [sys.executable, str(Path(peers.__file__)), job.method, job.graph, str(job.seed)]
-            reason, seconds = run_apart([*child, str(job.per_class), str(out)], limit)
+            arguments = [job.method, job.graph, str(job.seed), str(job.per_class), str(out)]
+            reason, seconds = run_apart([sys.executable, peers.__file__, *arguments], limit)
             if reason is None:
                 outcome = json.loads(out.read_text(encoding="utf-8"))
     told = {} if reason is None else {"seconds": round(seconds, 1), "status": reason}
-    fields: dict[str, Any] = {
-        **outcome, **told, "settings": method.settings, **surroundings({method.package}, commit),
-    }  # fmt: skip
-    fields["sizes"] = tuple(fields["sizes"])
     return RunRecord(
-        data=job.graph, method=job.method, seed=job.seed, n_labelled=job.n_labelled(data), **fields
+        data=job.graph, method=job.method, settings=method.settings, seed=job.seed, n_labelled=job.n_labelled(data),
+        **{**outcome, **told, "sizes": tuple(outcome["sizes"])}, **surroundings({method.package}, commit),
     )  # fmt: skip
 
 
-def jobs(names: list[str], methods: list[str], seeds: int) -> Iterator[Job]:
-    for graph in names:
-        for name in methods:
-            if not peers.METHODS[name].with_labels:
-                yield from (Job(graph, name, seed, 0) for seed in range(seeds))
-            else:
-                yield from (Job(graph, name, draw, count) for count in PER_CLASS for draw in range(DRAWS))
+def jobs(graph: str, methods: list[str], seeds: int) -> Iterator[Job]:
+    for name in methods:
+        if not peers.METHODS[name].with_labels:
+            yield from (Job(graph, name, seed, 0) for seed in range(seeds))
+        else:
+            yield from (Job(graph, name, draw, count) for count in PER_CLASS for draw in range(DRAWS))
 
 
 def said(record: RunRecord) -> str:
@@ -171,15 +165,14 @@ def main() -> None:
     if options.out.is_file() and not options.fresh:
         done = {(r.data, r.method, r.seed, r.n_labelled, r.commit) for r in read_records(options.out)}
     names, methods = chosen(options)
-    loaded: dict[str, graphs.Data] = {}
-    for job in jobs(names, methods, options.seeds):
-        data = loaded.setdefault(job.graph, None) or graphs.load(job.graph)
-        loaded = {job.graph: data}  # one graph at a time in memory
-        if (job.graph, job.method, job.seed, job.n_labelled(data), commit) in done:
-            continue
-        record = run_job(job, data, options.limit, commit)
-        append_record(options.out, record)
-        print(said(record), flush=True)
+    for name in names:
+        data = graphs.load(name)
+        for job in jobs(name, methods, options.seeds):
+            if (name, job.method, job.seed, job.n_labelled(data), commit) in done:
+                continue
+            record = run_job(job, data, options.limit, commit)
+            append_record(options.out, record)
+            print(said(record), flush=True)
     render.bench(options.out)
 
 

@@ -1,0 +1,307 @@
+"""Tables and plots of docs/results, from the records alone: bench.jsonl, scale.jsonl and kernels.jsonl. It runs nothing
+and types no number. Of several records of one run the latest counts.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from statistics import mean, median
+from typing import Any
+
+import matplotlib as mpl
+
+mpl.use("svg")
+mpl.rcParams.update({"svg.hashsalt": "tautcut", "svg.fonttype": "none", "font.size": 9})
+
+import matplotlib.pyplot as plt  # noqa: E402
+
+from tautcut.experiments import RunRecord, read_records  # noqa: E402
+
+OURS, OTHERS = "#c0392b", "#5d6d7e"
+
+
+# ---------------------------------------------------------------- the benchmark
+
+
+def bench(path: Path) -> None:
+    """bench.md and bench.svg beside bench.jsonl."""
+    records = latest(read_records(path))
+    parts = ["# Benchmark", _circumstances(records), _legend()]
+    for graph in _unique(record.data for record in records):
+        mine = [record for record in records if record.data == graph]
+        parts.append(f"## {graph}")
+        parts.append(_clustering_table([record for record in mine if not record.n_labelled]))
+        parts.append(_label_table([record for record in mine if record.n_labelled]))
+    _write(path.with_suffix(".md"), parts)
+    _bench_plot(records, path.with_suffix(".svg"))
+
+
+def latest(records: list[RunRecord]) -> list[RunRecord]:
+    """The last record of each (graph, method, seed, number of labels), in the order they first came."""
+    newest: dict[tuple[Any, ...], RunRecord] = {}
+    for record in records:
+        newest[record.data, record.method, record.seed, record.n_labelled] = record
+    return list(newest.values())
+
+
+def _clustering_table(records: list[RunRecord]) -> str:
+    if not records:
+        return ""
+    rows = []
+    for name in _unique(record.method for record in records):
+        mine = [record for record in records if record.method == name]
+        energies = [record.energy for record in mine if record.energy is not None]
+        answered = [record for record in mine if record.sizes]
+        sizes = [size for record in answered for size in record.sizes]
+        energy = mean(energies) if len(energies) == len(mine) else None
+        row = [
+            f"**{name}**" if is_ours(name) else name,
+            "–" if not answered else "∞" if energy is None else f"{energy:.4f}",
+            f"{100 * mean(r.purity or 0 for r in answered):.2f}" if answered else "–",
+            f"{median(r.seconds for r in answered):.2f}" if answered else "–",
+            f"{min(sizes):,} – {max(sizes):,}" if sizes else "–",
+            _remark(mine),
+        ]
+        rows.append((float("inf") if energy is None else energy, row))
+    rows.sort(key=lambda pair: pair[0])
+    return table(["method", "energy (P)", "purity %", "seconds", "cluster sizes", "remark"], [row for _, row in rows])
+
+
+def _label_table(records: list[RunRecord]) -> str:
+    if not records:
+        return ""
+    counts = sorted({record.n_labelled for record in records})
+    rows = []
+    for name in _unique(record.method for record in records):
+        row = [f"**{name}**" if is_ours(name) else name]
+        for count in counts:
+            mine = [record for record in records if (record.method, record.n_labelled) == (name, count)]
+            right = [100 * record.measures["accuracy"] for record in mine if record.sizes]
+            seconds = [record.seconds for record in mine if record.sizes]
+            row.append(" / ".join(f"{value:.2f}" for value in right) or "–")
+            row.append(f"{median(seconds):.2f}" if seconds else "–")
+        rows.append([*row, _remark([record for record in records if record.method == name])])
+    head = [title for count in counts for title in (f"{count} labels: accuracy %, each draw", "seconds")]
+    return table(["method", *head, "remark"], rows)
+
+
+def is_ours(method: str) -> bool:
+    return method.startswith("tautcut")
+
+
+def _remark(records: list[RunRecord]) -> str:
+    """What is out of the ordinary in these runs; nothing for a run that simply ended."""
+    remarks = _unique(r.status for r in records if not (is_ours(r.method) and r.sizes) and r.status != "Done.")
+    return " ".join(remarks).replace("|", "/")
+
+
+def _circumstances(records: list[RunRecord]) -> str:
+    versions: dict[str, str] = {}
+    for record in records:
+        versions.update(record.versions)
+    last = max(records, key=lambda record: record.created)
+    commits = ", ".join(_unique(record.commit or "unknown" for record in records))
+    machine = last.machine
+    return "\n".join(
+        [
+            f"- machine: {machine.get('processor') or machine['platform']}, {machine['cpus']} cores, "
+            f"{machine.get('threads', machine['cpus'])} threads, {machine['platform']}",
+            f"- versions: {', '.join(f'{name} {version}' for name, version in sorted(versions.items()))}",
+            f"- commit: {commits}",
+            f"- last run: {last.created}",
+        ]
+    )
+
+
+def _legend() -> str:
+    return (
+        "Energy is (P) with λ = R − 1, lower is better; ∞ is another number of clusters than asked for. Every run has a "
+        "process of its own; warm-up and turning the graph into a peer's form are off the clock; seconds are of a "
+        "single run, or the median of three if it is shorter than 5 s. Resolutions are tuned, on the clock, without "
+        "labels. PoissonMBO is told that the classes are of equal size, which is what tautcut assumes. The truth is "
+        "used for purity and accuracy alone; accuracy is over all points. Rendered by `benchmarks/render.py` from "
+        "`bench.jsonl`."
+    )
+
+
+def _bench_plot(records: list[RunRecord], path: Path) -> None:
+    """Energy against seconds, logarithmic in seconds, one panel per graph."""
+    points = [record for record in records if record.energy is not None and not record.n_labelled]
+    names = _unique(record.data for record in points)
+    if not names:
+        return
+    columns = min(len(names), 3)
+    n_rows = -(-len(names) // columns)
+    figure, axes = plt.subplots(n_rows, columns, figsize=(4.2 * columns, 3.4 * n_rows), squeeze=False)
+    for axis in axes.flat[len(names) :]:
+        axis.set_axis_off()
+    for axis, name in zip(axes.flat, names, strict=False):
+        _panel(axis, [record for record in points if record.data == name])
+        axis.set_title(name)
+    _save(figure, path)
+
+
+def _panel(axis: Any, records: list[RunRecord]) -> None:
+    lowest = min(record.energy for record in records)
+    ceiling = 1.6 * lowest  # beyond it a method is drawn at the edge, with its energy
+    for record in sorted(records, key=lambda one: one.energy):
+        ours, is_beyond = is_ours(record.method), record.energy > ceiling
+        color = OURS if ours else OTHERS
+        y = min(record.energy, ceiling)
+        axis.scatter(record.seconds, y, s=70 if ours else 30, color=color, marker="^" if is_beyond else "o", zorder=3)
+        label = f"{record.method} ({record.energy:.2f})" if is_beyond else record.method
+        axis.annotate(
+            label, (record.seconds, y), (4, 5), textcoords="offset points", fontsize=6.5, color=color,
+            fontweight="bold" if ours else "normal", rotation=20,
+        )  # fmt: skip
+    axis.set(xscale="log", xlabel="seconds", ylabel="energy (P)")
+    seconds = [record.seconds for record in records]
+    axis.set_xlim(min(seconds) / 2, max(seconds) * 12)
+    axis.margins(y=0.2)
+    axis.grid(alpha=0.3)
+
+
+# ---------------------------------------------------------------- scale
+
+
+def scale(path: Path) -> None:
+    """scale.md and scale.svg beside scale.jsonl."""
+    records = sorted(latest(read_records(path)), key=lambda record: record.measures.get("n_vertices", 0))
+    done = [record for record in records if record.sizes]
+    rows = [_scale_row(record) for record in records]
+    head = [
+        "graph", "directed edges", "R", "energy (P)", "planted (P)", "purity %", "seconds", "iterations",
+        "ns per (edge × R × iteration)", "seconds per million edges, whole fit", "peak memory, GB", "graph alone, GB",
+        "remark",
+    ]  # fmt: skip
+    notes = (
+        "10-nearest-neighbour graphs of Gaussian mixtures in 10 dimensions, vertices in random order. An iteration is "
+        "an inner iteration with its check; edges are directed. Peak memory is of the process, libraries and graph "
+        "included. Rendered by `benchmarks/render.py` from `scale.jsonl`."
+    )
+    ratio = ""
+    if len(done) > 1:
+        first, last = done[0], done[-1]
+        factor = last.measures["ns_per_edge_column_iteration"] / first.measures["ns_per_edge_column_iteration"]
+        whole = _per_edge(last) / _per_edge(first)
+        ratio = (
+            f"Time per (edge × R × iteration) at {last.measures['n_vertices']:,.0f} vertices is {factor:.2f} times "
+            f"that at {first.measures['n_vertices']:,.0f}; time per edge of the whole fit {whole:.2f} times."
+        )
+    _write(path.with_suffix(".md"), ["# Scale", _circumstances(records), notes, table(head, rows), ratio])
+    if done:
+        _scale_plot(done, path.with_suffix(".svg"))
+
+
+def _per_edge(record: RunRecord) -> float:
+    return record.seconds / record.measures["n_directed_edges"]
+
+
+def _scale_row(record: RunRecord) -> list[str]:
+    m = record.measures
+    if not record.sizes:
+        return [record.data, *["–"] * 11, record.status]
+    return [
+        record.data, f"{m['n_directed_edges']:,.0f}", str(record.settings["n_clusters"]), f"{record.energy:.4f}",
+        f"{m['planted_energy']:.4f}", f"{100 * (record.purity or 0):.2f}", f"{record.seconds:.1f}", str(record.n_iter),
+        f"{m['ns_per_edge_column_iteration']:.3f}", f"{1e6 * _per_edge(record):.2f}", f"{m['peak_gb']:.2f}",
+        f"{m['loaded_gb']:.2f}", "",
+    ]  # fmt: skip
+
+
+def _scale_plot(records: list[RunRecord], path: Path) -> None:
+    n = [record.measures["n_vertices"] for record in records]
+    panels = {
+        "seconds, whole fit": [record.seconds for record in records],
+        "ns per (edge × R × iteration)": [r.measures["ns_per_edge_column_iteration"] for r in records],
+        "peak memory, GB": [r.measures["peak_gb"] for r in records],
+    }
+    figure, axes = plt.subplots(1, 3, figsize=(12, 3.2))
+    for axis, (title, values) in zip(axes, panels.items(), strict=True):
+        axis.plot(n, values, "o-", color=OURS)
+        axis.set(xscale="log", xlabel="vertices", title=title)
+        if "ns" in title:
+            axis.set_ylim(0, 1.3 * max(values))
+        else:
+            axis.set_yscale("log")
+        axis.grid(alpha=0.3)
+    _save(figure, path)
+
+
+# ---------------------------------------------------------------- kernels
+
+
+def kernels(path: Path) -> None:
+    """kernels.md beside kernels.jsonl: the latest line of each (graph, R)."""
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+    newest = {(line["data"], line["R"]): line for line in lines}
+    last = lines[-1]
+    about = [
+        f"- machine: {last['machine'].get('processor')}, {last['machine']['threads']} threads",
+        f"- copy bandwidth: {last['copy_gb_per_s']:.1f} GB/s (bytes read and written)",
+        f"- commit: {last['commit']}, {last['created']}",
+    ]
+    notes = (
+        "Bytes are those of the duals read and written, six N×R arrays and the indices: 2·nnz·R·4 + 6·N·R·4 + nnz·8. "
+        "Medians. Rendered by `benchmarks/render.py` from `kernels.jsonl`."
+    )
+    _write(path.with_suffix(".md"), ["# Kernels", "\n".join(about), notes, kernel_table(newest.values())])
+
+
+def kernel_table(lines: Iterable[dict[str, Any]]) -> str:
+    head = [
+        "graph", "R", "inner iteration, ms", "check, ms", "argmax and cut, ms", "MB per iteration", "GB/s",
+        "of copy bandwidth", "check / iteration",
+    ]  # fmt: skip
+    rows = [
+        [
+            line["data"], str(line["R"]), f"{line['iterate_ms']:.2f}", f"{line['measure_ms']:.2f}",
+            f"{line['harden_ms']:.2f}", f"{line['bytes'] / 1e6:.0f}", f"{line['gb_per_s']:.1f}",
+            f"{line['fraction']:.0%}", f"{line['check_share']:.0%}",
+        ]
+        for line in lines
+    ]  # fmt: skip
+    return table(head, rows)
+
+
+# ---------------------------------------------------------------- shared
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table with columns of even width."""
+    widths = [max(len(row[c]) for row in [head, *rows]) for c in range(len(head))]
+    lines = [head, ["-" * width for width in widths], *rows]
+    return "\n".join(
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |" for line in lines
+    )
+
+
+def _unique(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(names))
+
+
+def _write(path: Path, parts: list[str]) -> None:
+    path.write_text("\n\n".join(part for part in parts if part) + "\n", encoding="utf-8")
+    print(f"written: {path}", file=sys.stderr)
+
+
+def _save(figure: Any, path: Path) -> None:
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
+
+
+def main() -> None:
+    """Render again whatever records there are in the folder named, or in docs/results."""
+    default = Path(__file__).resolve().parents[1] / "docs" / "results"
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else default
+    for name, write in {"bench": bench, "scale": scale, "kernels": kernels}.items():
+        if (folder / f"{name}.jsonl").is_file():
+            write(folder / f"{name}.jsonl")
+
+
+if __name__ == "__main__":
+    main()
