@@ -1,18 +1,21 @@
 # Everything runs in an environment of its own, made on first use. It needs Python ≥ 3.11 and pip, and nothing else.
 PYTHON ?= python3
 VENV ?= .venv
+BENCH_VENV ?= .venv-bench
 ARGS ?=
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+BENCH := NUMBA_CACHE_DIR='$(CURDIR)/build/numba-bench' $(BENCH_VENV)/bin/python
+PEERS := graphlearning==1.7.5 scikit-network leidenalg igraph mtkahypar kahip pymetis umap-learn hdbscan
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint bench docs clean
+.PHONY: help demo test lint bench bench-scale docs clean
 
 help:  ## this list
 	@echo 'make TARGET [PYTHON=python3.12] [VENV=.venv] [ARGS="..."]'
-	@grep -E '^[a-z]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z]+):.*## (.*)/  \1\t\2/' | expand -t 10
+	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 15
 
 demo: $(VENV)/.runtime  ## cluster 1797 images of digits, without and with one label per class
 	@$(BIN)/tautcut demo $(ARGS)
@@ -29,27 +32,34 @@ lint: $(VENV)/.dev  ## style, types and import contracts
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-bench: $(VENV)/.dev  ## time the kernels
-	@$(BIN)/python benchmarks/kernels.py $(ARGS)
+# Data comes from the folder that TAUTCUT_DATA names.
+bench: $(BENCH_VENV)/.peers  ## the kernels, then every peer on the same graphs; results in docs/results
+	@rm -rf build/numba-bench
+	@$(BENCH) benchmarks/kernels.py
+	@$(BENCH) benchmarks/run.py $(ARGS)
+
+bench-scale: $(BENCH_VENV)/.peers  ## graphs of up to 3 M vertices; results in docs/results
+	@rm -rf build/numba-bench
+	@$(BENCH) benchmarks/scale.py $(ARGS)
 
 docs: $(VENV)/.docs  ## the API reference, in build/docs
 	@$(BIN)/python -W error -m pdoc --docformat numpy --math --output-directory build/docs tautcut
 	@echo 'build/docs/index.html'
 
-clean:  ## remove the environment and everything that was built
-	rm -rf $(VENV) build dist htmlcov .coverage .coverage.* \
+clean:  ## remove the environments and everything that was built
+	rm -rf $(VENV) $(BENCH_VENV) build dist htmlcov .coverage .coverage.* \
 		.hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # ---------------------------------------------------------------- environments
 # The demo needs the package alone; a stamp for each set of dependencies, renewed when pyproject.toml changes.
 
-$(VENV)/.created:
+$(VENV)/.created $(BENCH_VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "tautcut needs Python 3.11 or newer; '$(PYTHON)' is `$(PYTHON) --version 2>&1`." \
 			'Name another one: make PYTHON=python3.12' >&2; exit 1; }
-	@$(PYTHON) -m venv $(VENV) || { \
-		echo "'$(PYTHON) -m venv $(VENV)' failed. On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@$(PYTHON) -m venv $(@D) || { \
+		echo "'$(PYTHON) -m venv $(@D)' failed. On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 	@touch $@
 
 $(VENV)/.runtime: pyproject.toml | $(VENV)/.created
@@ -66,3 +76,8 @@ $(VENV)/.docs: pyproject.toml | $(VENV)/.created
 	@echo 'Installing tautcut and pdoc in $(VENV) (once) ...'
 	@$(PIP) install --editable '.[docs]'
 	@touch $@ $(VENV)/.runtime
+
+$(BENCH_VENV)/.peers: pyproject.toml | $(BENCH_VENV)/.created
+	@echo 'Installing tautcut and its peers in $(BENCH_VENV) (once) ...'
+	@$(BENCH_VENV)/bin/python -m pip --quiet --disable-pip-version-check install --editable . $(PEERS)
+	@touch $@

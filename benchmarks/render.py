@@ -118,7 +118,7 @@ def _circumstances(records: list[RunRecord]) -> str:
 
 def _legend() -> str:
     return (
-        "Energy is (P) with λ = R − 1, lower is better; ∞ is another number of clusters than asked for. Every run has a "
+        "Energy is (P) with λ = R − 1, lower is better; ∞ is another number of clusters than asked for. Each run has a "
         "process of its own; warm-up and turning the graph into a peer's form are off the clock; seconds are of a "
         "single run, or the median of three if it is shorter than 5 s. Resolutions are tuned, on the clock, without "
         "labels. PoissonMBO is told that the classes are of equal size, which is what tautcut assumes. The truth is "

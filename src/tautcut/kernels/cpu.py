@@ -8,6 +8,7 @@ depend on the number of threads. This module owns the layout; it decides nothing
 
 from __future__ import annotations
 
+import logging
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,10 +17,10 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from tautcut.kernels import Measures, StepSizes, gradient_norm, scaled_weights, thread_count
+from tautcut.kernels.compiling import compiled
 from tautcut.kernels.rows import (
     absolute,
     first_largest,
@@ -40,6 +41,8 @@ from tautcut.problem import FloatArray, IntArray, Problem
 
 Array = NDArray[Any]
 
+logger = logging.getLogger("tautcut")
+
 _ALIGNMENT = 64  # bytes of a cache line
 _CHUNKS = 64  # pieces of the vertex range; a constant, so that sums have the same bits at any number of threads
 _SMALL = 400_000  # directed edges × columns below which handing work to threads costs more than it saves
@@ -59,10 +62,11 @@ class _Passes(NamedTuple):
 @cache
 def _compile(width: int, n_columns: int, has_unit_weights: bool, dtype: str) -> _Passes:
     """Passes specialised on R, on the weights and on the precision; compiled at the first call, cached on disk."""
+    logger.info("kernels for R = %d, %s: compiled now if this machine has not done so before", n_columns, dtype)
     number = np.dtype(dtype).type
     one, zero = number(1), number(0)
 
-    @njit(nogil=True, cache=True)
+    @compiled
     def project(x: Any) -> Any:
         """Michelot: max(x − t, 0) with t such that the row sums to one. At most R rounds, whatever the numbers."""
         nothing, ones = full(zero, width), full(one, width)
@@ -78,7 +82,7 @@ def _compile(width: int, n_columns: int, has_unit_weights: bool, dtype: str) -> 
             support = count
         return minimum(maximum(x - full(threshold, width), nothing), ones)
 
-    @njit(nogil=True, cache=True)
+    @compiled
     def iterate(
         first: int, last: int, bounds: Array, indptr: Array, indices: Array, weights: Array, is_fixed: Array,
         F: Array, F_next: Array, F_bar: Array, F_bar_next: Array, F_k: Array, P: Array, columns: Array,
@@ -115,7 +119,7 @@ def _compile(width: int, n_columns: int, has_unit_weights: bool, dtype: str) -> 
             store(F_next, i, f)
             store(F_bar_next, i, f + thetas * (f - f_old))
 
-    @njit(nogil=True, cache=True)
+    @compiled
     def measure(
         first: int, last: int, bounds: Array, indptr: Array, upper: Array, indices: Array, weights: Array,
         F: Array, F_k: Array, bracket: Array, sums: Array, n_candidates: Array, candidates: Array,
@@ -160,14 +164,14 @@ def _compile(width: int, n_columns: int, has_unit_weights: bool, dtype: str) -> 
             store(sums[chunk], 5, widen(n_positive))
             store(sums[chunk], 6, widen(n_one))
 
-    @njit(nogil=True, cache=True)
+    @compiled
     def harden(first: int, last: int, bounds: Array, F: Array, padding: Array, labels: Array) -> None:
         """The argmax of each row, the lowest index first."""
         out_of_reach = load(padding, 0, width)
         for i in range(bounds[first], bounds[last]):
             labels[i] = first_largest(load(F, i, width) + out_of_reach)
 
-    @njit(nogil=True, cache=True)
+    @compiled
     def cut(
         first: int, last: int, bounds: Array, indptr: Array, upper: Array, indices: Array, weights: Array,
         labels: Array, sums: Array,
@@ -187,7 +191,7 @@ def _compile(width: int, n_columns: int, has_unit_weights: bool, dtype: str) -> 
     return _Passes(iterate, measure, harden, cut)
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _select(values: Array, rank: int) -> Any:
     """The value of this rank, 0 the smallest, by quickselect; reorders `values`."""
     low, high = 0, values.size - 1
@@ -212,7 +216,7 @@ def _select(values: Array, rank: int) -> Any:
     return values[rank]
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _locate_medians(
     F: Array, lam: Array, rank: Array, totals: Array, n_candidates: Array, candidates: Array, out: Array
 ) -> Array:

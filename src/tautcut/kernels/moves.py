@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from tautcut.graph import Graph
+from tautcut.kernels.compiling import compiled
 from tautcut.problem import FloatArray, IntArray
 
 Array = NDArray[Any]
@@ -102,7 +102,7 @@ def _level(indptr: Array, indices: Array, weights: Array, rating: Array, masses:
     return Level(*arrays)
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _shared_neighbour_rating(indptr: Array, indices: Array, weights: Array) -> Array:
     n = indptr.size - 1
     rating = np.empty(indices.size, np.float64)
@@ -120,7 +120,7 @@ def _shared_neighbour_rating(indptr: Array, indices: Array, weights: Array) -> A
     return rating
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _match(level: Any, groups: Array, order: Array, heaviest: float) -> tuple[Array, int]:
     """Pair each vertex, in this order, with the unpaired neighbour of its group that rates highest per mass."""
     n = level.masses.size
@@ -147,7 +147,7 @@ def _match(level: Any, groups: Array, order: Array, heaviest: float) -> tuple[Ar
     return parent, n_coarse
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _contract(level: Any, parent: Array, n_coarse: int) -> Any:
     """The level whose vertices are the parents; parallel edges are summed, loops dropped."""
     n = parent.size
@@ -191,7 +191,7 @@ def _contract(level: Any, parent: Array, n_coarse: int) -> Any:
     return indptr, indices[:end].copy(), weights[:end].copy(), rating[:end].copy(), masses, is_fixed
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _between(level: Any, labels: Array, n_clusters: int) -> Array:
     between = np.zeros((n_clusters, n_clusters))
     for i in range(labels.size):
@@ -202,7 +202,7 @@ def _between(level: Any, labels: Array, n_clusters: int) -> Array:
     return between
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _induced(level: Any, members: Array, place: Array) -> Any:
     indptr = np.zeros(members.size + 1, np.int64)
     end = 0
@@ -222,7 +222,7 @@ def _induced(level: Any, members: Array, place: Array) -> Any:
     return indptr, indices, weights, rating
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _grow_half(level: Any, seed: int) -> Array:
     n = level.masses.size
     is_reached, is_seen = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
@@ -251,14 +251,14 @@ def _grow_half(level: Any, seed: int) -> Array:
     return is_reached
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _term(cut: float, size: float, lam: float, n: float, plateau: float) -> float:
     """Cut / min{λ|A|, |Aᶜ|, plateau · largest}, the term of (P) where plateau is 1."""
     balance = min(min(lam * size, n - size), plateau * n * lam / (1.0 + lam))
     return cut / balance if balance > 0 else np.inf
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _sweep(
     level: Any, labels: Array, sizes: Array, cut: Array, lam: Array, smallest: Array, plateau: float, max_sweeps: int
 ) -> None:

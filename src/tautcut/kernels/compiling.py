@@ -1,0 +1,22 @@
+"""How kernels are compiled: by Numba, outside Python's lock, cached on disk where a disk can be written. The cache is
+written to a temporary file and moved, so processes that compile at the same time do no harm.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from numba import njit
+
+logger = logging.getLogger("tautcut")
+
+
+def compiled(function: Callable[..., Any]) -> Any:
+    """The function compiled at its first call; kept on disk, or in memory alone where no cache folder is writable."""
+    try:
+        return njit(nogil=True, cache=True)(function)
+    except RuntimeError:  # Numba found no place for its cache
+        logger.warning("no writable folder for compiled kernels: they are compiled in each process")
+        return njit(nogil=True)(function)
