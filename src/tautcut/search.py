@@ -95,7 +95,7 @@ class MultilevelSearch:
     def start(self, number: int, *, rng: np.random.Generator) -> Partition:
         """A partition from nothing: coarsen freely, partition the coarsest level, refine on the way back."""
         nowhere = np.zeros(self._problem.n_vertices, dtype=np.int64)
-        return self._problem.partition(self._cycle(None, nowhere, rng, imbalance=imbalance_of_start(number)))
+        return self._partition(self._cycle(None, nowhere, rng, imbalance=imbalance_of_start(number)))
 
     def refine(self, partition: Partition, *, rng: np.random.Generator) -> Partition:
         """A V-cycle from the partition; never higher in (P)."""
@@ -105,10 +105,6 @@ class MultilevelSearch:
         """A child of two partitions: what both keep together is coarsened, and the better one is refined on that."""
         both = better.labels * self._problem.n_clusters + other.labels
         return self._better(self._cycle(better.labels, both, rng), better)
-
-    def settle(self, partition: Partition) -> Partition:
-        """Single-vertex moves on the graph itself; never higher in (P)."""
-        return self._better(self._descend(self._finest, partition.labels).labels, partition)
 
     def evolve(
         self, population: Iterable[Partition], combinations: int, *, rng: np.random.Generator
@@ -132,13 +128,16 @@ class MultilevelSearch:
         first, second = sorted(rng.choice(len(ranked), 2, replace=False))
         return self.combine(ranked[first], ranked[second], rng=rng)
 
-    def _better(self, labels: IntArray, partition: Partition) -> Partition:
-        challenger = self._problem.partition(labels)
+    def _partition(self, found: _Found) -> Partition:
+        return self._problem.measured(found.labels, found.cut)
+
+    def _better(self, found: _Found, partition: Partition) -> Partition:
+        challenger = self._partition(found)
         return challenger if is_better(challenger, partition, self._smallest) else partition
 
     def _cycle(
         self, labels: IntArray | None, groups: IntArray, rng: np.random.Generator, *, imbalance: float = 0.1
-    ) -> IntArray:
+    ) -> _Found:
         """Coarsen inside `groups`, merge and split on the coarsest level, then descend on each level on the way back.
 
         Without labels, the coarsest level is partitioned first.
@@ -160,7 +159,7 @@ class MultilevelSearch:
         labels = self._merge_and_split(level, labels, rng)
         for level, parent in reversed(levels):
             labels = self._descend(level, labels[parent], plateau=_PLATEAU).labels
-        return self._descend(self._finest, labels).labels
+        return self._descend(self._finest, labels)
 
     def _descend(self, level: Level, labels: IntArray, *, plateau: float = 1.0) -> _Found:
         moved, cut, sizes = descend(level, labels, self._lam, self._bounds, plateau=plateau)

@@ -24,7 +24,7 @@ PROBLEM = Problem(GRAPH, 3)
 LEVEL = finest_level(GRAPH, PROBLEM.is_labelled)
 # Large enough to be coarsened: more than 60 vertices for each cluster.
 LARGE = Problem(planted_graph(3, 100, seed=0), 3)
-METHODS = ("settle", "refine", "combine", "evolve")
+METHODS = ("refine", "combine", "evolve")
 
 
 def some_labels(n_vertices: int, n_clusters: int, *, seed: int = 0) -> np.ndarray:
@@ -39,8 +39,6 @@ def searched(method: str, problem: Problem, labels: np.ndarray, *, smallest: int
     """What one way of searching makes of these labels."""
     search = MultilevelSearch(problem, smallest_sizes(problem, smallest), children=5)
     partition, rng = problem.partition(labels), np.random.default_rng(seed)
-    if method == "settle":
-        return search.settle(partition)
     if method == "refine":
         return search.refine(partition, rng=rng)
     fixed = problem.is_labelled

@@ -31,6 +31,7 @@ from tautcut.kernels.rows import (
     maximum,
     minimum,
     padded_width,
+    prefetch,
     store,
     total,
     where_equal,
@@ -46,6 +47,7 @@ logger = logging.getLogger("tautcut")
 _ALIGNMENT = 64  # bytes of a cache line
 _CHUNKS = 64  # pieces of the vertex range; a constant, so that sums have the same bits at any number of threads
 _SMALL = 400_000  # directed edges × columns below which handing work to threads costs more than it saves
+_AHEAD = 16  # edges between asking for a neighbour's row and using it
 _CANDIDATES = 128  # values near the expected median kept per chunk and column
 _LEAST_DRIFT = 5e-4  # a bracket is never narrower than this times its slack
 
@@ -104,6 +106,7 @@ def _compile(width: int, n_columns: int, has_unit_weights: bool, dtype: str) -> 
             f_bar = load(F_bar, i, width)
             divergence = nothing
             for e in range(indptr[i], indptr[i + 1]):
+                prefetch(F_bar, indices[min(e + _AHEAD, indices.size - 1)], width)
                 rise = sigma_scale * (f_bar - load(F_bar, indices[e], width))
                 if has_unit_weights:
                     p = minimum(maximum(load(P, e, width) + rise, minus), ones)

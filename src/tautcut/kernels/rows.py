@@ -104,6 +104,22 @@ def load(typing_context: Any, array: Any, index: Any, width: Any) -> Any:
     return row(array, index, width), generate
 
 
+@intrinsic(prefer_literal=True)
+def prefetch(typing_context: Any, array: Any, index: Any, width: Any) -> Any:
+    """Ask for row `index` of `array` to be in the cache soon."""
+    row = Row(array.dtype, width.literal_value)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        index = context.cast(builder, args[1], signature.args[1], types.int64)
+        pointer = _addresses(context, builder, signature.args[0], args[0], index, row)[0]
+        byte = builder.bitcast(pointer, ir.IntType(8).as_pointer())
+        kind = [ir.Constant(ir.IntType(32), value) for value in (0, 3, 1)]  # read, keep, data
+        _call(builder, "llvm.prefetch.p0", ir.VoidType(), [byte, *kind])
+        return context.get_dummy_value()
+
+    return types.void(array, index, width), generate
+
+
 @intrinsic
 def store(typing_context: Any, array: Any, index: Any, row: Any) -> Any:
     """Write a row to `array[index]`."""
