@@ -322,9 +322,11 @@ def _timed(run: Run) -> tuple[Answer, float]:
 
 def judge(answer: Answer, data: Data, *, is_labelled: bool) -> dict[str, Any]:
     """(P), purity and, where labels were given, the share of right labels, over all points."""
-    codes = np.unique(answer.labels, return_inverse=True)[1] if not is_labelled else np.asarray(answer.labels, int)
-    R, count = data.n_clusters, int(np.unique(codes).size)
-    energy = balanced_cut_energy(data.W, codes) if count == R else np.inf
+    labels, R = np.asarray(answer.labels, dtype=np.int64), data.n_clusters
+    count = int(np.unique(labels[labels >= 0]).size)  # −1 is noise
+    codes = labels if is_labelled else np.unique(labels, return_inverse=True)[1]
+    is_partition = count == R and bool((labels >= 0).all())
+    energy = balanced_cut_energy(data.W, codes) if is_partition else np.inf
     note = "" if count == R else f" It found {count} clusters, not {R}."
     return {
         "energy": float(energy) if np.isfinite(energy) else None,

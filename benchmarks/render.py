@@ -16,11 +16,13 @@ import matplotlib as mpl
 mpl.use("svg")
 mpl.rcParams.update({"svg.hashsalt": "tautcut", "svg.fonttype": "none", "font.size": 9})
 
+import matplotlib.lines  # noqa: E402
 import matplotlib.pyplot as plt  # noqa: E402
 
 from tautcut.experiments import RunRecord, read_records  # noqa: E402
 
-OURS, OTHERS = "#c0392b", "#5d6d7e"
+OURS = "#c0392b"
+OTHERS = ("#2c3e50", "#2980b9", "#16a085", "#7f8c8d", "#8e44ad", "#b7950b", "#6e2c00")
 
 
 # ---------------------------------------------------------------- the benchmark
@@ -62,7 +64,7 @@ def _clustering_table(records: list[RunRecord]) -> str:
             "–" if not answered else "∞" if energy is None else f"{energy:.4f}",
             f"{100 * mean(r.purity or 0 for r in answered):.2f}" if answered else "–",
             f"{median(r.seconds for r in answered):.2f}" if answered else "–",
-            f"{min(sizes):,} – {max(sizes):,}" if sizes else "–",
+            f"{min(sizes):,} – {max(sizes):,}" + " ○" * any(map(has_tiny_cluster, answered)) if sizes else "–",
             _remark(mine),
         ]
         rows.append((float("inf") if energy is None else energy, row))
@@ -92,6 +94,11 @@ def is_ours(method: str) -> bool:
     return method.startswith("tautcut")
 
 
+def has_tiny_cluster(record: RunRecord) -> bool:
+    """Whether a cluster has less than a quarter of the expected size; isolating it is a cheap way to a low (P)."""
+    return 4 * min(record.sizes) * len(record.sizes) < sum(record.sizes)
+
+
 def _remark(records: list[RunRecord]) -> str:
     """What is out of the ordinary in these runs; nothing for a run that simply ended."""
     remarks = _unique(r.status for r in records if not (is_ours(r.method) and r.sizes) and r.status != "Done.")
@@ -118,12 +125,14 @@ def _circumstances(records: list[RunRecord]) -> str:
 
 def _legend() -> str:
     return (
-        "Energy is (P) with λ = R − 1, lower is better; ∞ is another number of clusters than asked for. Each run has a "
-        "process of its own; warm-up and turning the graph into a peer's form are off the clock; seconds are of a "
-        "single run, or the median of three if it is shorter than 5 s. Resolutions are tuned, on the clock, without "
-        "labels. PoissonMBO is told that the classes are of equal size, which is what tautcut assumes. The truth is "
-        "used for purity and accuracy alone; accuracy is over all points. Rendered by `benchmarks/render.py` from "
-        "`bench.jsonl`."
+        "Energy is (P) with λ = R − 1, lower is better; ∞ is another number of clusters than asked for. ○, a hollow "
+        "mark in the plot, is a cluster of less than a quarter of the expected size: cutting off a tiny one lowers (P) "
+        "cheaply.\n\n"
+        "Each run has a process of its own. Warm-up, and turning the graph into a peer's own form, are off the clock; "
+        "seconds are of a single run, or the median of three where it is shorter than 5 s. Resolutions are tuned, on "
+        "the clock, without labels. PoissonMBO is told that the classes are of equal size, which is what tautcut "
+        "assumes. The truth is used for purity and accuracy alone, over all points. Rendered by "
+        "`benchmarks/render.py` from `bench.jsonl`."
     )
 
 
@@ -135,32 +144,44 @@ def _bench_plot(records: list[RunRecord], path: Path) -> None:
         return
     columns = min(len(names), 3)
     n_rows = -(-len(names) // columns)
-    figure, axes = plt.subplots(n_rows, columns, figsize=(4.2 * columns, 3.4 * n_rows), squeeze=False)
+    size = (max(4 * columns, 8), 3.2 * n_rows + 1)
+    figure, axes = plt.subplots(n_rows, columns, figsize=size, squeeze=False, layout="constrained")
     for axis in axes.flat[len(names) :]:
         axis.set_axis_off()
+    styles = _styles(_unique(record.method for record in points))
     for axis, name in zip(axes.flat, names, strict=False):
-        _panel(axis, [record for record in points if record.data == name])
+        _panel(axis, [record for record in points if record.data == name], styles)
         axis.set_title(name)
+    handles = [mpl.lines.Line2D([], [], linestyle="", label=name, **style) for name, style in styles.items()]
+    figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False)
     _save(figure, path)
 
 
-def _panel(axis: Any, records: list[RunRecord]) -> None:
-    lowest = min(record.energy for record in records)
-    ceiling = 1.6 * lowest  # beyond it a method is drawn at the edge, with its energy
-    for record in sorted(records, key=lambda one: one.energy):
-        ours, is_beyond = is_ours(record.method), record.energy > ceiling
-        color = OURS if ours else OTHERS
+def _styles(methods: list[str]) -> dict[str, dict[str, Any]]:
+    """A mark for each method: ours red and large, the others told apart by colour and shape."""
+    ours = [name for name in methods if is_ours(name)]
+    others = [name for name in methods if not is_ours(name)]
+    styles = {
+        name: {"color": OURS, "marker": "*DP"[i % 3], "markersize": (12, 8, 9)[i % 3]} for i, name in enumerate(ours)
+    }
+    for i, name in enumerate(others):
+        styles[name] = {"color": OTHERS[i % len(OTHERS)], "marker": "os^vd<>p"[i % 8], "markersize": 6}
+    return styles
+
+
+def _panel(axis: Any, records: list[RunRecord], styles: dict[str, dict[str, Any]]) -> None:
+    ceiling = 1.6 * min(record.energy for record in records)  # beyond it a method is drawn at the edge
+    for record in sorted(records, key=lambda one: is_ours(one.method)):
         y = min(record.energy, ceiling)
-        axis.scatter(record.seconds, y, s=70 if ours else 30, color=color, marker="^" if is_beyond else "o", zorder=3)
-        label = f"{record.method} ({record.energy:.2f})" if is_beyond else record.method
-        axis.annotate(
-            label, (record.seconds, y), (4, 5), textcoords="offset points", fontsize=6.5, color=color,
-            fontweight="bold" if ours else "normal", rotation=20,
-        )  # fmt: skip
+        face = {"markerfacecolor": "white"} if has_tiny_cluster(record) else {}
+        axis.plot(record.seconds, y, linestyle="", **styles[record.method], **face)
+        if record.energy > ceiling:
+            axis.annotate(
+                f"↑ {record.energy:.2f}", (record.seconds, y), (0, 6), textcoords="offset points", ha="center",
+                fontsize=7,
+            )  # fmt: skip
     axis.set(xscale="log", xlabel="seconds", ylabel="energy (P)")
-    seconds = [record.seconds for record in records]
-    axis.set_xlim(min(seconds) / 2, max(seconds) * 12)
-    axis.margins(y=0.2)
+    axis.margins(0.12)
     axis.grid(alpha=0.3)
 
 
@@ -219,7 +240,7 @@ def _scale_plot(records: list[RunRecord], path: Path) -> None:
         "ns per (edge × R × iteration)": [r.measures["ns_per_edge_column_iteration"] for r in records],
         "peak memory, GB": [r.measures["peak_gb"] for r in records],
     }
-    figure, axes = plt.subplots(1, 3, figsize=(12, 3.2))
+    figure, axes = plt.subplots(1, 3, figsize=(12, 3.2), layout="constrained")
     for axis, (title, values) in zip(axes, panels.items(), strict=True):
         axis.plot(n, values, "o-", color=OURS)
         axis.set(xscale="log", xlabel="vertices", title=title)
@@ -289,7 +310,6 @@ def _write(path: Path, parts: list[str]) -> None:
 
 
 def _save(figure: Any, path: Path) -> None:
-    figure.tight_layout()
     figure.savefig(path, metadata={"Date": None})
     plt.close(figure)
 

@@ -49,7 +49,7 @@ def neighbour_graph(X: np.ndarray) -> sp.csr_matrix:
 
     n, k = len(X), NEIGHBOURS
     quantiser = faiss.IndexFlatL2(DIMENSIONS)
-    index = faiss.IndexIVFFlat(quantiser, DIMENSIONS, int(4 * np.sqrt(n)))
+    index = faiss.IndexIVFFlat(quantiser, DIMENSIONS, min(int(4 * np.sqrt(n)), n // 64))
     index.cp.niter, index.cp.max_points_per_centroid = 5, 64
     index.train(X)
     index.add(X)
