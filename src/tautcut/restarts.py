@@ -112,7 +112,8 @@ class _Work:
 
     def solve(self, F: FloatArray, number: int = 0) -> Result:
         """Algorithm 1 from F."""
-        kernels = choose(self.problem, device=self.plan.device, dtype=self.plan.dtype)
+        groups = F.argmax(axis=1)
+        kernels = choose(self.problem, device=self.plan.device, dtype=self.plan.dtype, groups=groups)
         stop = self.plan.stop_rule
         return run(self.problem, F, kernels, stop=stop, observers=self.observers, start_number=number)
 

@@ -161,7 +161,7 @@ def solve(
     if is_trivial(problem):
         partition = problem.partition(F.argmax(axis=1))
         return Result(problem, partition, F, partition.energy, Status.TRIVIAL, ())
-    kernels = choose(problem, device=device, dtype=dtype)
+    kernels = choose(problem, device=device, dtype=dtype, groups=F.argmax(axis=1))
     return run(problem, F, kernels, stop=stop or StopRule(), observers=observers)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from strategies import random_graph, soft_start
-from tautcut.kernels import StepSizes
+from tautcut.kernels import StepSizes, cpu
 from tautcut.kernels.cpu import _SMALL, CpuKernels
 from tautcut.problem import Problem
 from tautcut.solver import Result, solve
@@ -76,3 +76,27 @@ def test_a_run_gives_the_same_bits(monkeypatch):
 def test_small_graphs_use_one_thread():
     small = Problem(random_graph(50, 100, seed=0), 3)
     assert CpuKernels(small, dtype=np.dtype("float32"), n_threads=3)._n_threads == 1
+
+
+@pytest.mark.parametrize("has_groups", [False, True])
+def test_a_local_order_changes_nothing_but_the_layout(monkeypatch: pytest.MonkeyPatch, has_groups: bool) -> None:
+    graph = random_graph(60, 150, seed=3, is_weighted=True)
+    labels = np.where(np.arange(60) % 9 == 0, np.arange(60) % 3, -1)
+    problem = Problem(graph, 3, labels=labels)
+    F = np.random.default_rng(0).dirichlet(np.ones(3), 60)
+    F[labels >= 0] = np.eye(3)[labels[labels >= 0]]
+    plain = CpuKernels(problem, dtype=np.dtype("float64"))
+    monkeypatch.setattr(cpu, "_CACHE_BYTES", 0)
+    monkeypatch.setattr(cpu, "_NEAR", 0.0)
+    laid_out = CpuKernels(problem, dtype=np.dtype("float64"), groups=F.argmax(axis=1) if has_groups else None)
+    assert laid_out._order is not None
+    seen = []
+    for kernels in (plain, laid_out):
+        arrays = kernels.allocate(F)
+        before = kernels.measure(arrays)
+        kernels.linearise(arrays, before, before.B.max())
+        for _ in range(5):
+            kernels.iterate(arrays, before.B.max() / before.B, StepSizes(0.1, 0.1, 0.9))
+        seen.append((before.T, kernels.measure(arrays).B, kernels.memberships(arrays), *kernels.harden(arrays)))
+    for mine, other in zip(*seen, strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-9, atol=1e-12)

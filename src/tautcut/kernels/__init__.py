@@ -80,8 +80,18 @@ class Kernels(Protocol):
         """A copy of F, or of the F^k before the last outer step, shape (n_vertices, n_clusters)."""
 
 
-def choose(problem: Problem, *, device: str = "cpu", dtype: str = "float32", n_threads: int | None = None) -> Kernels:
-    """The engine of that name. `reference` is the float64 oracle, whatever the dtype."""
+def choose(
+    problem: Problem,
+    *,
+    device: str = "cpu",
+    dtype: str = "float32",
+    n_threads: int | None = None,
+    groups: IntArray | None = None,
+) -> Kernels:
+    """The engine of that name. `reference` is the float64 oracle, whatever the dtype.
+
+    `groups` may tell which vertices belong together, so that an engine can lay them out side by side.
+    """
     if dtype not in DTYPES:
         raise InputError(f"dtype must be one of {', '.join(DTYPES)}; found {dtype!r}.")
     if device == "reference":
@@ -94,7 +104,7 @@ def choose(problem: Problem, *, device: str = "cpu", dtype: str = "float32", n_t
         from tautcut.kernels.cpu import CpuKernels
     except ImportError as error:
         raise EngineUnavailableError("the cpu engine needs numba: install it, or choose device='reference'") from error
-    return CpuKernels(problem, dtype=np.dtype(dtype), n_threads=n_threads)
+    return CpuKernels(problem, dtype=np.dtype(dtype), n_threads=n_threads, groups=groups)
 
 
 def thread_count() -> int:
