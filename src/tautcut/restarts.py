@@ -24,7 +24,7 @@ from tautcut.stopping import Status, StopRule
 
 ALGORITHMS = ("fast", "paper")
 _CUT_SHORT = (Status.INTERRUPTED, Status.STOPPED)
-_PATIENCE = 40  # inner iterations without a better partition after which the fast algorithm has settled
+_PATIENCE = 40  # inner iterations without a lower (P) after which the fast algorithm has settled
 _FAST_INNER = 25  # inner iterations of an outer step in the fast algorithm (decision 0013)
 _AUTO_WORK, _AUTO_RANGE = 2_000_000, (2, 8)  # directed edges over all starts, and their limits (decision 0014)
 

@@ -87,8 +87,8 @@ class MultilevelSearch:
         self._smallest = smallest
         self._bounds = smallest.astype(np.float64)
         # merging and splitting needs a third cluster, and clusters without names; tiny graphs need few children
-        has_names = problem.n_clusters < 3 or bool(problem.is_labelled.any())
-        self._children = 0 if has_names else min(children, problem.n_vertices // problem.n_clusters)
+        is_childless = problem.n_clusters < 3 or bool(problem.is_labelled.any())
+        self._children = 0 if is_childless else min(children, problem.n_vertices // problem.n_clusters)
         self._finest = finest_level(problem.graph, problem.is_labelled)
         self._heaviest = max(2.0, _HEAVIEST_SHARE * problem.n_vertices / problem.n_clusters)
 

@@ -179,7 +179,7 @@ def run(
     observers: Iterable[Observer] = (),
     start_number: int = 0,
 ) -> Result:
-    """`solve` on kernels that exist already, so that several starts share them."""
+    """`solve` on kernels that exist already; `start_number` is only passed on to the observers."""
     F = _feasible(problem, start)
     observers = tuple(observers)
     deadline = time.monotonic() + (stop.time_limit or np.inf)

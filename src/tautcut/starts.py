@@ -5,7 +5,6 @@ other than the fixed ones of the problem; the solver projects what it is given.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from importlib import import_module
 from threading import Lock
@@ -21,8 +20,6 @@ from tautcut.graph import Graph
 from tautcut.kernels.moves import Level, grow_half
 from tautcut.laplacian import diffuse, normalised_cut
 from tautcut.problem import FloatArray, IntArray, Problem
-
-logger = logging.getLogger(__name__)
 
 #: A maker gives the start of one run, from that run's own generator.
 StartMaker = Callable[[int, np.random.Generator], FloatArray]

@@ -310,7 +310,7 @@ class CpuKernels:
     ) -> None:
         R = problem.n_clusters
         self._order = _local_order(problem.graph, R * dtype.itemsize, groups)
-        graph = problem.graph if self._order is None else permuted(problem.graph, self._order)
+        graph = problem.graph if self._order is None else _permuted(problem.graph, self._order)
         weights, self.unit = scaled_weights(graph)
         self.lipschitz = gradient_norm(graph, weights)
         self._dtype, self._n_columns, self._width = dtype, R, padded_width(R)
@@ -456,7 +456,7 @@ def _local_order(graph: Graph, row_bytes: int, groups: IntArray | None) -> IntAr
     return rank.argsort() if groups is None else np.lexsort((rank, groups))
 
 
-def permuted(graph: Graph, order: IntArray) -> Graph:
+def _permuted(graph: Graph, order: IntArray) -> Graph:
     """The graph with vertex order[k] in place k."""
     W = graph.to_scipy()[order][:, order].tocsr()
     W.sort_indices()

@@ -4,7 +4,7 @@ A `Row` is one row of an array with R columns, held in a few LLVM vector registe
 shorter last one. Numba's own loop over a compile-time R is unrolled to scalar code, about three times slower
 (decision 0010). This module owns the type, its arithmetic and its loads and stores; it knows nothing of graphs.
 
-All functions here are intrinsics: they exist only inside `numba.njit` functions. Widths are compile-time constants.
+All functions here are intrinsics: they exist only inside compiled functions. Widths are compile-time constants.
 """
 
 from __future__ import annotations
