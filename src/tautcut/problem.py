@@ -1,6 +1,7 @@
 """What is minimised: the balanced cut (P) of a graph into R clusters, and the partitions it is measured on.
 
-`Problem` holds the graph, R, one λ per cluster and the labels that are fixed; it owns the discrete energy (P).
+`Problem` holds the graph, R, one λ per cluster, the labels that are fixed and the name of the relaxation's numerator;
+it owns the discrete energy (P).
 `Partition` is a hard labelling with that energy. Nothing here iterates or relaxes.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +20,10 @@ from tautcut.graph import Graph
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
+Numerator = Literal["tv", "laplacian"]
+
 UNLABELLED = -1
+NUMERATORS: tuple[Numerator, ...] = get_args(Numerator)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +58,10 @@ class Problem:
         Use `lam_of_prior` to ask for clusters of given shares.
     labels : array-like of shape (n_vertices,), or None
         The cluster of each labelled vertex, −1 for the others. None leaves all of them free.
+    numerator : {"tv", "laplacian"}, default "tv"
+        T(f) of the relaxation Σ_r T(f_r)/B(f_r): the total variation Σ_{i<j} w_ij |f_i − f_j| of (P-rlx), or
+        ‖f‖_Lap = √(Σ_{i<j} w_ij (f_i − f_j)²) of the spectral relaxation (P-rlx2). The latter is there to be compared
+        with, on small graphs: only the reference engine has it. Partitions are measured by (P) in either case.
 
     Examples
     --------
@@ -66,14 +75,25 @@ class Problem:
     n_clusters: int
     lam: FloatArray
     labels: IntArray
+    numerator: Numerator
 
     def __init__(
-        self, graph: Graph, n_clusters: int, lam: ArrayLike | None = None, labels: ArrayLike | None = None
+        self,
+        graph: Graph,
+        n_clusters: int,
+        lam: ArrayLike | None = None,
+        labels: ArrayLike | None = None,
+        numerator: Numerator = "tv",
     ) -> None:
         n, R = graph.n_vertices, checked_cluster_count(n_clusters)
         if n < R:
             raise InputError(f"n_clusters={R} is more than the {n} vertices. Ask for {n} clusters or fewer.")
-        values = {"graph": graph, "n_clusters": R, "lam": _lam_vector(lam, R), "labels": _fixed_labels(labels, n, R)}
+        if numerator not in NUMERATORS:
+            raise InputError(f"numerator must be one of {', '.join(NUMERATORS)}; found {numerator!r}.")
+        values = {
+            "graph": graph, "n_clusters": R, "lam": _lam_vector(lam, R), "labels": _fixed_labels(labels, n, R),
+            "numerator": numerator,
+        }  # fmt: skip
         for name, value in values.items():
             object.__setattr__(self, name, value)
 

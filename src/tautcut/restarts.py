@@ -19,12 +19,13 @@ from tautcut.observers import Observer, Progress
 from tautcut.problem import FloatArray, IntArray, Partition, Problem
 from tautcut.search import EFFORTS, Effort, MultilevelSearch, in_threads, is_better, smallest_sizes
 from tautcut.solver import Result, is_trivial, run, solve
-from tautcut.starts import StartMaker, soften, start_maker
+from tautcut.starts import StartMaker, soften, start_maker, strong_partition
 from tautcut.stopping import Status, StopRule
 
 ALGORITHMS = ("fast", "paper")
 _CUT_SHORT = (Status.INTERRUPTED, Status.STOPPED)
-_PATIENCE = 40  # inner iterations without a lower (P) after which the fast algorithm has settled
+_PATIENCE = 25  # inner iterations without progress after which the fast algorithm has settled
+_FAST_SOFTNESS = 0.3  # of the best partition before Algorithm 1 polishes it (decision 0011)
 _FAST_INNER = 25  # inner iterations of an outer step in the fast algorithm (decision 0013)
 _AUTO_WORK, _AUTO_RANGE = 2_000_000, (2, 8)  # directed edges over all starts, and their limits (decision 0014)
 
@@ -159,6 +160,7 @@ def _search_starts(
         population = _population(work, search, make, generators, best)
         if best.is_cut_short:
             return best.result()
+        population += _strong_partitions(work, search, best, rng)
         n = len(population)
         combinations = min(work.plan.effort.combinations, n * (n - 1) // 2)
         for step, champion in enumerate(search.evolve(population, combinations, rng=rng)):
@@ -231,11 +233,24 @@ def _population(
     return population
 
 
+def _strong_partitions(work: _Work, search: MultilevelSearch, best: _Best, rng: np.random.Generator) -> list[Partition]:
+    """Another partitioner's best, refined, where the effort asks for it and the search knows no labels."""
+    wanted = work.plan.effort.strong if work.plan.is_searched_first(work.problem) else ()
+    refined = []
+    for imbalance in wanted:
+        labels = strong_partition(work.problem, imbalance=imbalance)
+        if labels is not None:
+            refined.append(search.refine(work.problem.partition(labels), rng=rng))
+            best.offer(refined[-1])
+            work.tell("starts", len(refined), len(wanted), refined[-1])
+    return refined
+
+
 def _polish(work: _Work, search: MultilevelSearch, best: _Best, rng: np.random.Generator) -> None:
     """Algorithm 1 from the best partition, then a V-cycle; again while that helps."""
     for number in range(work.plan.effort.rounds):
         assert best.partition is not None  # for the type checker: the population is never empty
-        result = work.solve(soften(best.partition.labels, work.problem.n_clusters), number)
+        result = work.solve(soften(best.partition.labels, work.problem.n_clusters, _FAST_SOFTNESS), number)
         has_won = best.offer(result.partition, result)
         if best.is_cut_short:
             break

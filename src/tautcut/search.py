@@ -34,16 +34,21 @@ _GENERATION = 4  # combinations at a time; a constant, so that the answer does n
 @dataclass(frozen=True)
 class Effort:
     """How long to search: merge–split children per V-cycle, combinations at most, rounds of Algorithm 1 and V-cycle,
-    and how many times the starts that n_init="auto" gives.
+    how many times the starts that n_init="auto" gives, and the imbalances of strong partitions that join them.
     """
 
     children: int
     combinations: int
     rounds: int
     starts: int
+    strong: tuple[float, ...] = ()
 
 
-EFFORTS = {"none": Effort(0, 0, 0, 1), "short": Effort(20, 24, 1, 1), "thorough": Effort(40, 120, 5, 2)}
+EFFORTS = {
+    "none": Effort(0, 0, 0, 1),
+    "short": Effort(20, 24, 1, 1),
+    "thorough": Effort(40, 120, 5, 2, strong=(0.03, 0.1, 0.3)),
+}
 
 
 def smallest_sizes(problem: Problem, min_cluster_size: int | None) -> IntArray:

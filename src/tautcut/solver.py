@@ -19,7 +19,7 @@ from tautcut.kernels.reference import project
 from tautcut.observers import Observer, Progress
 from tautcut.problem import FloatArray, Partition, Problem
 from tautcut.prox import prox_tv
-from tautcut.stopping import Status, StopRule
+from tautcut.stopping import PROGRESS, Status, StopRule
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +34,8 @@ class State:
     energy: float
     outer: int = 0
     iterations: int = 0
-    lowest: float = np.inf  # (P) of the run's own partitions, the start's not counted
-    lowest_at: int = 0
+    mark: float = np.inf  # (P) at the last progress of the run's own partitions, the start's not counted
+    progress_at: int = 0
     is_descent: bool = True
 
 
@@ -73,8 +73,8 @@ class Result:
 def init(problem: Problem, F: FloatArray, kernels: Kernels) -> State:
     """The state before the first outer step; the start's own partition is the first best."""
     arrays = kernels.allocate(F)
-    partition = problem.measured(*kernels.harden(arrays))
     measures = kernels.measure(arrays)
+    partition = problem.measured(*kernels.harden(arrays))
     return State(arrays, measures, 1.0 / kernels.lipschitz, partition, None, partition.energy)
 
 
@@ -87,6 +87,7 @@ def step(problem: Problem, state: State, kernels: Kernels, stop: StopRule, deadl
     partition = problem.measured(*kernels.harden(state.arrays))
     iterations = state.iterations + inner.iterations
     is_better = partition.energy < state.best.energy
+    is_progress = partition.energy < (1 - PROGRESS) * state.mark
     best_F = None if is_better else state.best_F
     if not is_better and best_F is None:
         best_F = kernels.memberships(state.arrays, previous=True)
@@ -96,8 +97,8 @@ def step(problem: Problem, state: State, kernels: Kernels, stop: StopRule, deadl
         tau=inner.tau,
         best=partition if is_better else state.best,
         best_F=best_F,
-        lowest=min(partition.energy, state.lowest),
-        lowest_at=iterations if partition.energy < state.lowest else state.lowest_at,
+        mark=partition.energy if is_progress else state.mark,
+        progress_at=iterations if is_progress else state.progress_at,
         energy=partition.energy,
         outer=state.outer + 1,
         iterations=iterations,
@@ -112,7 +113,7 @@ def terminate(before: State, after: State, stop: StopRule, deadline: float) -> S
     old, new = before.measures.relaxed_energy, after.measures.relaxed_energy
     if abs(old - new) <= stop.tol * old:
         return Status.CONVERGED
-    if stop.patience is not None and after.iterations - after.lowest_at >= stop.patience:
+    if stop.patience is not None and after.iterations >= max(after.progress_at, 2 * stop.patience) + stop.patience:
         return Status.SETTLED
     if after.iterations >= stop.max_iter:
         return Status.BUDGET_SPENT

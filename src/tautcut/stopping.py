@@ -27,6 +27,9 @@ class Status(StrEnum):
     TRIVIAL = "Nothing to solve: one cluster, no free vertex or no edge; the start's partition is the answer."
 
 
+PROGRESS = 1e-4  # share by which (P) must fall for a run not to have settled
+
+
 @dataclass(frozen=True)
 class StopRule:
     """The limits of a run.
@@ -42,7 +45,8 @@ class StopRule:
     epsilon : float
         ε of the weak descent estimate.
     patience : int or None
-        Inner iterations without a lower (P) than the run had before, after which it has settled; None waits for `tol`.
+        Inner iterations in which (P) has not fallen by 1e-4 of itself, after which the run has settled; the first two
+        times as many, in which a soft start sharpens, do not count. None waits for `tol`.
     time_limit : float or None
         Seconds.
     """

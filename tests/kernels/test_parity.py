@@ -98,7 +98,9 @@ def test_harden(case):
     problem, dtype = case
     cpu, reference = CpuKernels(problem, dtype=np.dtype(dtype)), ReferenceKernels(problem)
     for F in starts(problem, dtype):  # the coarse one has ties in most rows
-        labels, cut = cpu.harden(cpu.allocate(F))
+        arrays = cpu.allocate(F)
+        cpu.measure(arrays)
+        labels, cut = cpu.harden(arrays)
         expected_labels, expected_cut = reference.harden(reference.allocate(F))
         assert np.array_equal(labels, expected_labels)
         assert_close("cut", cut, expected_cut, dtype)

@@ -1,4 +1,6 @@
-"""Figure 1: on a line of 20 vertices the TV solution is the indicator of half the line, up to its scale."""
+"""Figure 1: on a line of 20 vertices the TV solution is the indicator of half the line, up to its scale, and the
+spectral solution is the smooth curve whose exact shape is known.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from tautcut import solver
 from tautcut.graph import Graph
 from tautcut.kernels import choose
 from tautcut.kernels.reference import project
-from tautcut.problem import Partition, Problem
+from tautcut.problem import Numerator, Partition, Problem
 from tautcut.stopping import StopRule
 
 N = 20
@@ -19,6 +21,8 @@ ENGINES = [
     {"device": "cpu", "dtype": "float32"},
 ]
 HALF = np.r_[np.ones(10), np.zeros(10)]
+DROPS = np.r_[1:10, 10:0:-1]  # Lap f ∝ (+1, …, +1, −1, …, −1) at the spectral optimum
+SMOOTH = 1 - np.r_[0, np.cumsum(DROPS)] / DROPS.sum()
 LINE = Graph.from_edges([(i, i + 1) for i in range(N - 1)])
 
 
@@ -34,9 +38,11 @@ def rescaled(f: np.ndarray) -> np.ndarray:
     return (f - f.min()) / np.ptp(f)
 
 
-def settle(start: np.ndarray, max_iter: int, **engine: str) -> tuple[np.ndarray, float, Partition]:
+def settle(
+    start: np.ndarray, max_iter: int, numerator: Numerator = "tv", **engine: str
+) -> tuple[np.ndarray, float, Partition]:
     """The last F of a run from this start, its relaxed energy and the best partition."""
-    problem = Problem(LINE, 2)
+    problem = Problem(LINE, 2, numerator=numerator)
     kernels = choose(problem, **engine)
     stop = StopRule(tol=0, max_iter=max_iter)  # tol=1e-4 stops far too early on this graph
     state, status = solver.init(problem, project(start, np.asarray(problem.labels)), kernels), None
@@ -66,3 +72,26 @@ def test_an_asymmetric_start_arrives_at_the_same_solution(engine):
     assert rescaled(F[:, 0]) == pytest.approx(HALF, abs=1e-3)
     assert relaxed_energy == pytest.approx(0.2, abs=1e-4)
     assert partition.energy == pytest.approx(0.2)
+
+
+def test_spectral_solution_is_the_known_smooth_curve():
+    F, relaxed_energy, partition = settle(diffused(3, 18), 600, "laplacian")
+    assert rescaled(F[:, 0]) == pytest.approx(SMOOTH, abs=1e-3)
+    assert rescaled(F[:, 1]) == pytest.approx(1 - SMOOTH, abs=1e-3)
+    assert relaxed_energy == pytest.approx(2 / np.sqrt(670), abs=1e-6)
+    assert partition.energy == pytest.approx(0.2)  # (P) has one meaning, whatever the relaxation
+
+
+@pytest.mark.parametrize(
+    ("numerator", "f", "energy"),
+    [
+        ("tv", HALF, 0.1),
+        ("tv", SMOOTH, 1 / 6.7),
+        ("laplacian", HALF, 0.1),
+        ("laplacian", SMOOTH, 1 / np.sqrt(670)),
+    ],
+)
+def test_each_model_prefers_its_own_curve(numerator, f, energy):
+    kernels = choose(Problem(LINE, 2, numerator=numerator), device="reference")
+    energies = kernels.measure(kernels.allocate(np.column_stack([f, 1 - f]))).E
+    assert energies == pytest.approx([energy, energy], rel=1e-12)

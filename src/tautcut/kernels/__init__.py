@@ -54,7 +54,7 @@ class StepSizes:
 class Kernels(Protocol):
     """One engine, bound to one problem. `arrays` is the engine's own record of F, F̄, F^k and P.
 
-    Weights are divided by `unit`, their mean, so T and E are in that unit; `lipschitz` is L ≥ ‖K‖₂.
+    Weights are divided by their mean; `unit` times T or E is in the user's weights. `lipschitz` is L ≥ ‖K‖₂.
     """
 
     name: str
@@ -74,7 +74,10 @@ class Kernels(Protocol):
         """One inner iteration of Algorithm 1; `scale` is the diagonal of D_B. Overwrites F, F̄ and P."""
 
     def harden(self, arrays: Any) -> tuple[IntArray, FloatArray]:
-        """The argmax over the columns of F, lowest index first, and Cut(A_r, A_rᶜ) of those clusters."""
+        """The argmax over the columns of F, lowest index first, and Cut(A_r, A_rᶜ) of those clusters.
+
+        F has been measured since it last changed.
+        """
 
     def memberships(self, arrays: Any, *, previous: bool = False) -> FloatArray:
         """A copy of F, or of the F^k before the last outer step, shape (n_vertices, n_clusters)."""
@@ -90,16 +93,19 @@ def choose(
 ) -> Kernels:
     """The engine of that name. `reference` is the float64 oracle, whatever the dtype.
 
+    A problem with the numerator "laplacian" gets the reference engine whatever the device: no other has it, because
+    that relaxation is only there to be compared with, on small graphs.
+
     `groups` may tell which vertices belong together, so that an engine can lay them out side by side.
     """
     if dtype not in DTYPES:
         raise InputError(f"dtype must be one of {', '.join(DTYPES)}; found {dtype!r}.")
-    if device == "reference":
+    if device not in DEVICES:
+        raise InputError(f"device must be one of {', '.join(DEVICES)}; found {device!r}.")
+    if device == "reference" or problem.numerator != "tv":
         from tautcut.kernels.reference import ReferenceKernels
 
         return ReferenceKernels(problem)
-    if device != "cpu":
-        raise InputError(f"device must be one of {', '.join(DEVICES)}; found {device!r}.")
     try:
         from tautcut.kernels.cpu import CpuKernels
     except ImportError as error:

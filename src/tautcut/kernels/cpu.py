@@ -52,7 +52,7 @@ _SMALL = 400_000  # directed edges × columns below which handing work to thread
 _AHEAD = 16  # edges between asking for a neighbour's row and using it
 _CACHE_BYTES = 2**20  # rows of F that need no particular order
 _NEAR = 0.05  # mean distance of neighbours, as a share of all vertices, that is near enough
-_CANDIDATES = 128  # values near the expected median kept per chunk and column
+_CANDIDATES = 512  # values near the expected median kept per chunk and column
 _LEAST_DRIFT = 5e-4  # a bracket is never narrower than this times its slack
 
 
@@ -61,8 +61,6 @@ class _Passes(NamedTuple):
 
     iterate: Any
     measure: Any
-    harden: Any
-    cut: Any
 
 
 @cache
@@ -91,10 +89,13 @@ def _compile(width: int, n_columns: int, has_unit_weights: bool, dtype: str) -> 
     @compiled
     def iterate(
         first: int, last: int, bounds: Array, indptr: Array, indices: Array, weights: Array, is_fixed: Array,
-        F: Array, F_next: Array, F_bar: Array, F_bar_next: Array, F_k: Array, P: Array, columns: Array,
+        F: Array, F_next: Array, F_bar: Array, F_bar_next: Array, F_k: Array, P: Array, labels: Array, columns: Array,
         tau: Any, theta: Any,
     ) -> None:  # fmt: skip
-        """Do p ← clip(p + σ c w (f̄_i − f̄_j)); f ← proj((f − τ c Σ w p + τ g) / (1 + τ)); f̄ ← f + θ (f − f_old)."""
+        """Do p ← clip(p + σ c w (f̄_i − f̄_j)); f ← proj((f − τ c Σ w p + τ g) / (1 + τ)); f̄ ← f + θ (f − f_old).
+
+        The argmax of f, its lowest index first, is taken while f is in registers.
+        """
         sigma_scale, tau_scale = load(columns, 0, width), load(columns, 1, width)
         median, high = load(columns, 2, width), load(columns, 3, width)
         tie, low = load(columns, 4, width), load(columns, 5, width)
@@ -125,14 +126,15 @@ def _compile(width: int, n_columns: int, has_unit_weights: bool, dtype: str) -> 
             f = project((f_old - tau_scale * divergence + taus * g) * shrink + padding)
             store(F_next, i, f)
             store(F_bar_next, i, f + thetas * (f - f_old))
+            labels[i] = first_largest(f + padding)
 
     @compiled
     def measure(
         first: int, last: int, bounds: Array, indptr: Array, upper: Array, indices: Array, weights: Array,
-        F: Array, F_k: Array, bracket: Array, sums: Array, n_candidates: Array, candidates: Array,
+        F: Array, F_k: Array, labels: Array, bracket: Array, sums: Array, n_candidates: Array, candidates: Array,
     ) -> None:  # fmt: skip
-        """Per chunk: T, Σf, ‖f − f_k‖², Σ and count of values above the bracket, counts of f > 0 and f ≥ 1, and
-        the values inside the bracket, where the median is looked for.
+        """Per chunk: T, Σf, ‖f − f_k‖², Σ and count of values above the bracket, counts of f > 0 and f ≥ 1, the
+        weight of the edges that leave each cluster, and the values inside the bracket, where the median is looked for.
         """
         low, high = load(bracket, 0, width), load(bracket, 1, width)
         nothing, ones = full(zero, width), full(one, width)
@@ -140,14 +142,20 @@ def _compile(width: int, n_columns: int, has_unit_weights: bool, dtype: str) -> 
         for chunk in range(first, last):
             variation, mass, step = blank, blank, blank
             mass_above, n_above, n_positive, n_one = blank, nothing, nothing, nothing
+            sums[chunk, 7] = 0.0
             for r in range(n_columns):
                 n_candidates[chunk, r] = 0
             for i in range(bounds[chunk], bounds[chunk + 1]):
-                f = load(F, i, width)
+                f, own = load(F, i, width), labels[i]
                 jumps = nothing
                 for e in range(upper[i], indptr[i + 1]):
-                    jump = absolute(f - load(F, indices[e], width))
+                    j = indices[e]
+                    jump = absolute(f - load(F, j, width))
                     jumps = jumps + (jump if has_unit_weights else full(weights[e], width) * jump)
+                    if labels[j] != own:
+                        w = 1.0 if has_unit_weights else weights[e]
+                        sums[chunk, 7, own] += w
+                        sums[chunk, 7, labels[j]] += w
                 variation = variation + widen(jumps)
                 moved = f - load(F_k, i, width)
                 step = step + widen(moved * moved)
@@ -171,31 +179,7 @@ def _compile(width: int, n_columns: int, has_unit_weights: bool, dtype: str) -> 
             store(sums[chunk], 5, widen(n_positive))
             store(sums[chunk], 6, widen(n_one))
 
-    @compiled
-    def harden(first: int, last: int, bounds: Array, F: Array, padding: Array, labels: Array) -> None:
-        """The argmax of each row, the lowest index first."""
-        out_of_reach = load(padding, 0, width)
-        for i in range(bounds[first], bounds[last]):
-            labels[i] = first_largest(load(F, i, width) + out_of_reach)
-
-    @compiled
-    def cut(
-        first: int, last: int, bounds: Array, indptr: Array, upper: Array, indices: Array, weights: Array,
-        labels: Array, sums: Array,
-    ) -> None:  # fmt: skip
-        """Per chunk and cluster, the weight of the edges that leave it; each edge is looked at from one end."""
-        for chunk in range(first, last):
-            sums[chunk] = 0.0
-            for i in range(bounds[chunk], bounds[chunk + 1]):
-                own = labels[i]
-                for e in range(upper[i], indptr[i + 1]):
-                    other = labels[indices[e]]
-                    if other != own:
-                        w = 1.0 if has_unit_weights else weights[e]
-                        sums[chunk, own] += w
-                        sums[chunk, other] += w
-
-    return _Passes(iterate, measure, harden, cut)
+    return _Passes(iterate, measure)
 
 
 @compiled
@@ -225,41 +209,51 @@ def _select(values: Array, rank: int) -> Any:
 
 @compiled
 def _locate_medians(
-    F: Array, lam: Array, rank: Array, totals: Array, n_candidates: Array, candidates: Array, out: Array
+    F: Array, lam: Array, rank: Array, bracket: Array, totals: Array, n_candidates: Array, candidates: Array, out: Array
 ) -> Array:
     """Exact medians, B and ∂B on ties from the sums of `measure`; the columns where the bracket missed say so.
 
     Rows of `out`: B, median, tie value. A column is searched through the candidates; if the median is not
-    among them, or they overflowed, it is selected from the whole column.
+    among them, or they overflowed, the column is read again on the side of the bracket where it is.
     """
-    n = F.shape[0]
+    n, n_chunks = F.shape[0], n_candidates.shape[0]
     missed = np.zeros(lam.size, np.bool_)
+    room = np.empty(n, F.dtype)
     for r in range(lam.size):
         k, mass = rank[r], totals[1, r]
         n_above, mass_above = int(totals[4, r]), totals[3, r]
         n_positive, n_one = int(totals[5, r]), int(totals[6, r])
-        count = 0
-        overflow = False
-        for chunk in range(n_candidates.shape[0]):
-            count += n_candidates[chunk, r]
-            overflow = overflow or n_candidates[chunk, r] > candidates.shape[2]
         if k < n_one:
             median, n_plus, n_equal, mass_plus = 1.0, 0, n_one, 0.0
         elif k >= n_positive:
             median, n_plus, n_equal, mass_plus = 0.0, n_positive, n - n_positive, mass
         else:
+            count = n_candidates[:, r].sum()
+            overflow = n_candidates[:, r].max() > candidates.shape[2]
+            size = 0
             if overflow or k < n_above or k >= n_above + count:
                 missed[r] = True
+                low, high = bracket[0, r], bracket[1, r]
+                if k < n_above:
+                    low, high = high, F.dtype.type(1)
+                elif k >= n_above + count:
+                    low, high = F.dtype.type(0), low
                 n_above, mass_above = 0, 0.0
-                pool = F[:, r].copy()
+                for i in range(n):
+                    value = F[i, r]
+                    if value > high:
+                        n_above += 1
+                        mass_above += value
+                    elif value > low:
+                        room[size] = value
+                        size += 1
             else:
-                pool = np.empty(count, F.dtype)
-                place = 0
-                for chunk in range(n_candidates.shape[0]):
+                for chunk in range(n_chunks):
                     for c in range(n_candidates[chunk, r]):
-                        pool[place] = candidates[chunk, r, c]
-                        place += 1
-            chosen = _select(pool, pool.size - 1 - (k - n_above))
+                        room[size] = candidates[chunk, r, c]
+                        size += 1
+            pool = room[:size]
+            chosen = _select(pool, size - 1 - (k - n_above))
             median, n_plus, n_equal, mass_plus = float(chosen), n_above, 0, mass_above
             for value in pool:
                 if value > chosen:
@@ -279,12 +273,14 @@ def _locate_medians(
 class CpuArrays:
     """F, F̄, F^k and the duals of the directed edges; rows are padded to whole SIMD lanes.
 
-    `F`, `F_k` and `F_bar` point into two pairs of buffers, so an outer step copies nothing.
+    `F`, `F_k` and `F_bar` point into two pairs of buffers, so an outer step copies nothing. `labels` is the argmax of
+    F, `cut` its cut at the last look.
     """
 
     states: tuple[Array, Array]
     extrapolations: tuple[Array, Array]
     P: Array
+    labels: Array
     columns: Array
     bracket: Array
     F: Array
@@ -292,6 +288,7 @@ class CpuArrays:
     F_bar: Array
     median: Array
     slack: Array
+    cut: Array
     has_median: bool = False
 
 
@@ -325,7 +322,7 @@ class CpuKernels:
         self._lam, self._rank = problem.lam, problem.median_rank
         self._bounds = _chunk_bounds(self._indptr)
         n_chunks = self._bounds.size - 1
-        self._sums = np.zeros((n_chunks, 7, self._width))
+        self._sums = np.zeros((n_chunks, 8, self._width))
         self._n_candidates = np.zeros((n_chunks, R), np.int64)
         self._candidates = np.zeros((n_chunks, R, _CANDIDATES), dtype)
         is_small = self._indices.size * R < _SMALL
@@ -342,20 +339,23 @@ class CpuKernels:
         P = _aligned((self._indices.size, self._width), self._dtype)
         states, extrapolations = (start, buffers[1]), (buffers[2], buffers[3])
         return CpuArrays(
-            states, extrapolations, P, columns, bracket,
-            F=start, F_k=start, F_bar=start, median=np.zeros(R), slack=np.ones(R),
+            states, extrapolations, P, start[:, :R].argmax(axis=1).astype(np.int32), columns, bracket,
+            F=start, F_k=start, F_bar=start, median=np.zeros(R), slack=np.ones(R), cut=np.zeros(R),
         )  # fmt: skip
 
     def measure(self, arrays: CpuArrays) -> Measures:
         self._run(
             self._passes.measure, self._indptr, self._upper, self._indices, self._weights,
-            arrays.F, arrays.F_k, arrays.bracket, self._sums, self._n_candidates, self._candidates,
+            arrays.F, arrays.F_k, arrays.labels, arrays.bracket, self._sums, self._n_candidates, self._candidates,
         )  # fmt: skip
         totals = self._sums.sum(axis=0)
         out = np.empty((3, self._n_columns))
-        missed = _locate_medians(arrays.F, self._lam, self._rank, totals, self._n_candidates, self._candidates, out)
+        missed = _locate_medians(
+            arrays.F, self._lam, self._rank, arrays.bracket, totals, self._n_candidates, self._candidates, out
+        )
         self._move_bracket(arrays, out[1], missed)
         R = self._n_columns
+        arrays.cut = totals[7, :R] * self.unit
         return Measures(totals[0, :R], out[0], out[1], out[2], float(totals[2, :R].sum()))
 
     def _move_bracket(self, arrays: CpuArrays, median: FloatArray, missed: Array) -> None:
@@ -388,19 +388,13 @@ class CpuKernels:
         F_bar_next = _other(arrays.extrapolations, arrays.F_bar)
         self._run(
             self._passes.iterate, self._indptr, self._indices, self._weights, self._is_fixed,
-            arrays.F, F_next, arrays.F_bar, F_bar_next, arrays.F_k, arrays.P, arrays.columns,
+            arrays.F, F_next, arrays.F_bar, F_bar_next, arrays.F_k, arrays.P, arrays.labels, arrays.columns,
             number(steps.tau), number(steps.theta),
         )  # fmt: skip
         arrays.F, arrays.F_bar = F_next, F_bar_next
 
     def harden(self, arrays: CpuArrays) -> tuple[IntArray, FloatArray]:
-        labels = np.empty(len(arrays.F), np.int32)  # half the bytes to gather
-        self._run(self._passes.harden, arrays.F, arrays.columns[6:], labels)
-        sums = np.empty((self._bounds.size - 1, self._n_columns))
-        self._run(
-            self._passes.cut, self._indptr, self._upper, self._indices, self._weights, labels, sums
-        )  # fmt: skip
-        return self._in_order(labels).astype(np.int64), sums.sum(axis=0) * self.unit
+        return self._in_order(arrays.labels).astype(np.int64), arrays.cut
 
     def memberships(self, arrays: CpuArrays, *, previous: bool = False) -> FloatArray:
         return self._in_order((arrays.F_k if previous else arrays.F)[:, : self._n_columns]).astype(np.float64)

@@ -5,6 +5,7 @@ read. Every faster engine is tested against this one. Nothing here is tuned.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import sqrt
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,6 +29,11 @@ def total_variation(K: sp.csr_matrix, F: FloatArray) -> FloatArray:
     return np.asarray(np.abs(K @ F).sum(axis=0))
 
 
+def laplacian_norm(K: sp.csr_matrix, F: FloatArray) -> FloatArray:
+    """T(f_r) = ‖f_r‖_Lap = ‖K f_r‖₂ of (P-rlx2), shape (R,); K has the rows √w_ij (e_i − e_j)."""
+    return np.asarray(np.sqrt(((K @ F) ** 2).sum(axis=0)))
+
+
 def lambda_median(F: FloatArray, rank: IntArray) -> FloatArray:
     """med_λ(f_r): the (k_r + 1)-th largest value of each column."""
     descending: FloatArray = -np.sort(-F, axis=0)
@@ -49,6 +55,16 @@ def tie_value(F: FloatArray, lam: FloatArray, median: FloatArray) -> FloatArray:
 def subgradient(F: FloatArray, lam: FloatArray, median: FloatArray, tie: FloatArray) -> FloatArray:
     """An element of ∂B(f_r) in each column (Theorem 2)."""
     return np.where(median < F, lam, np.where(median == F, tie, -1.0))
+
+
+def clip_entries(P: FloatArray) -> FloatArray:
+    """The nearest duals of ‖·‖₁: every entry in [−1, 1]."""
+    return np.asarray(P / np.maximum(np.abs(P), 1.0))
+
+
+def clip_columns(P: FloatArray) -> FloatArray:
+    """The nearest duals of ‖·‖₂: every column in the Euclidean unit ball."""
+    return np.asarray(P / np.maximum(np.sqrt((P**2).sum(axis=0)), 1.0))
 
 
 def project_simplex(X: FloatArray) -> FloatArray:
@@ -82,7 +98,7 @@ class ReferenceArrays:
 
 
 class ReferenceKernels:
-    """The float64 NumPy engine."""
+    """The float64 NumPy engine, and the only one that has both numerators."""
 
     name = "reference"
 
@@ -92,6 +108,10 @@ class ReferenceKernels:
         self._labels = problem.labels
         graph = problem.graph
         weights, self.unit = scaled_weights(graph)
+        self._T, self._project_dual = total_variation, clip_entries
+        if problem.numerator == "laplacian":  # ‖f‖_Lap is the root of a sum of w_ij (f_i − f_j)²
+            weights, self.unit = np.sqrt(weights), sqrt(self.unit)
+            self._T, self._project_dual = laplacian_norm, clip_columns
         self._K = gradient_matrix(Graph(graph.indptr, graph.indices, weights))
         self.lipschitz = gradient_norm(graph, weights)
 
@@ -103,7 +123,7 @@ class ReferenceKernels:
         F = arrays.F
         median = lambda_median(F, self._problem.median_rank)
         return Measures(
-            T=total_variation(self._K, F),
+            T=self._T(self._K, F),
             B=balance(F, self._lam, median),
             median=median,
             tie=tie_value(F, self._lam, median),
@@ -118,7 +138,7 @@ class ReferenceKernels:
 
     def iterate(self, arrays: ReferenceArrays, scale: FloatArray, steps: StepSizes) -> None:
         P = arrays.P + steps.sigma * (self._K @ arrays.F_bar) * scale
-        arrays.P = P / np.maximum(np.abs(P), 1.0)
+        arrays.P = self._project_dual(P)
         F_old = arrays.F
         F = F_old - steps.tau * (self._K.T @ arrays.P) * scale
         arrays.F = project((F + steps.tau * arrays.G) / (1.0 + steps.tau), self._labels)
