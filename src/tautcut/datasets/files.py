@@ -1,0 +1,152 @@
+"""Where the arrays of a data set come from: the folder that TAUTCUT_DATA names, then the user's cache, then a
+public download, which is kept in the cache. This module owns finding, verifying, reading and keeping files; a
+file is used only if its SHA-256 is the expected one. It never unpickles, and knows nothing of what arrays mean.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import logging
+import os
+import zipfile
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tautcut.errors import InputError
+
+Arrays: TypeAlias = dict[str, NDArray[Any]]
+
+FOLDER_VARIABLE = "TAUTCUT_DATA"
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A published file of arrays, and where else they can be had.
+
+    Attributes
+    ----------
+    file : str
+        Its name, in whichever folder it lies.
+    sha256 : str
+        Of the published file.
+    arrays : tuple of str
+        The names of the arrays to read.
+    download : callable, optional
+        Makes the same arrays from a public copy of the data.
+    """
+
+    file: str
+    sha256: str
+    arrays: tuple[str, ...]
+    download: Callable[[], Arrays] | None = None
+
+
+def read(source: Source) -> Arrays:
+    """The arrays of the source, from the first place that has them."""
+    named, cached = data_folder(), cache_folder() / source.file
+    if named is not None and (named / source.file).is_file():
+        return _read_verified(named / source.file, source, [source.sha256])
+    if cached.is_file():
+        return _read_verified(cached, source, [source.sha256, *_recorded_digest(cached)])
+    if source.download is None:
+        raise _not_found(source)
+    logger.info("%s is not on this machine: downloading a public copy", source.file)
+    try:
+        arrays = source.download()
+    except (OSError, HTTPException, ValueError) as error:
+        raise _not_found(source, f" and could not be downloaded ({type(error).__name__}: {error})") from error
+    _keep(cached, arrays)
+    return arrays
+
+
+def data_folder() -> Path | None:
+    """The folder that TAUTCUT_DATA names; None if it is not set."""
+    value = os.environ.get(FOLDER_VARIABLE)
+    if not value:
+        return None
+    folder = Path(value).expanduser()
+    if not folder.is_dir():
+        raise InputError(
+            f"{FOLDER_VARIABLE} must name a folder; found {value!r}. Create it, or unset {FOLDER_VARIABLE}."
+        )
+    return folder
+
+
+def cache_folder() -> Path:
+    """Where downloads are kept; it need not exist."""
+    parent = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or "~/.cache"
+    return Path(parent).expanduser() / "tautcut"
+
+
+def _read_verified(path: Path, source: Source, digests: list[str]) -> Arrays:
+    """The arrays in the file, whose digest must be among those given."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"'{path}' cannot be read: {error.strerror}. Make it readable.") from error
+    found = hashlib.sha256(content).hexdigest()
+    if found not in digests:
+        raise InputError(
+            f"'{path}' is damaged or another file: its SHA-256 begins {found[:12]}, expected {digests[-1][:12]}. "
+            f"Replace it by the published {source.file}, or delete it."
+        )
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as stored:
+            return {name: stored[name] for name in source.arrays}
+    except (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise InputError(
+            f"'{path}' does not hold the plain arrays {', '.join(source.arrays)}: {error}. "
+            f"Replace it by the published {source.file}, or delete it."
+        ) from error
+
+
+def _keep(path: Path, arrays: Arrays) -> None:
+    """Save what was downloaded, and its digest beside it; where that is not possible, only log it."""
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, allow_pickle=False, **arrays)
+    content = buffer.getvalue()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # The digest first: alone it does no harm, while a file without one would be refused.
+        _write_whole(_digest_path(path), f"{hashlib.sha256(content).hexdigest()}  {path.name}\n".encode())
+        _write_whole(path, content)
+    except OSError as error:
+        logger.warning("'%s' could not be kept and will be downloaded again: %s", path, error)
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    """The file appears complete or not at all."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_bytes(content)
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _digest_path(path: Path) -> Path:
+    return path.with_name(f"{path.name}.sha256")
+
+
+def _recorded_digest(path: Path) -> list[str]:
+    """The digest that was written down when the file was downloaded, if it was."""
+    record = _digest_path(path)
+    return record.read_text(encoding="utf-8", errors="replace").split()[:1] if record.is_file() else []
+
+
+def _not_found(source: Source, also: str = "") -> InputError:
+    named = os.environ.get(FOLDER_VARIABLE) or "not set"
+    return InputError(
+        f"{source.file} is neither in the folder of {FOLDER_VARIABLE} ({named}) nor in '{cache_folder()}'{also}. "
+        f"Put {source.file} into a folder and set {FOLDER_VARIABLE} to that folder."
+    )

@@ -1,0 +1,71 @@
+"""Points that are generated: the four moons. This module owns their geometry; it reads no file, and the same seed
+gives the same points.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import SupportsIndex
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tautcut.errors import InputError
+
+# Measured from a published figure of the set: the centres of neighbouring moons differ by this much.
+ACROSS, UP = 1.3, 0.5
+
+
+def four_moons(
+    n_per_moon: int = 1000, *, noise: float = 0.08, dimension: int = 100, random_state: int | np.random.Generator = 0
+) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Four interleaved half circles in a space of many dimensions, with noise in all of them.
+
+    Moon m = 0, …, 3 is a half circle of radius 1 in the first two coordinates, with its centre at (1.3 m, 0) and
+    open below for even m, at (1.3 m, 0.5) and open above for odd m. Angles are uniform, and Gaussian noise is
+    added to every coordinate.
+
+    Parameters
+    ----------
+    n_per_moon : int
+    noise : float
+        Standard deviation of the noise.
+    dimension : int
+        At least 2.
+    random_state : int or Generator
+
+    Returns
+    -------
+    X : ndarray of float32, shape (4 * n_per_moon, dimension)
+        The points, moon after moon.
+    truth : ndarray of int64, shape (4 * n_per_moon,)
+
+    Examples
+    --------
+    >>> X, truth = four_moons(5)
+    >>> X.shape, truth.tolist()[::5]
+    ((20, 100), [0, 1, 2, 3])
+    """
+    n_points = 4 * _at_least(1, "n_per_moon", n_per_moon)
+    n_columns = _at_least(2, "dimension", dimension)
+    if not 0 <= noise < np.inf:
+        raise InputError(f"noise must be a finite number ≥ 0; found {noise}.")
+    rng = np.random.default_rng(random_state)
+    truth = np.repeat(np.arange(4, dtype=np.int64), n_per_moon)
+    is_odd = truth % 2 == 1
+    angles = rng.uniform(0, np.pi, n_points)
+    X = rng.normal(0, noise, (n_points, n_columns))
+    X[:, 0] += ACROSS * truth + np.cos(angles)
+    X[:, 1] += np.where(is_odd, UP - np.sin(angles), np.sin(angles))
+    return X.astype(np.float32), truth
+
+
+def _at_least(smallest: int, name: str, value: SupportsIndex) -> int:
+    """The value as an int that is not too small."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = smallest - 1
+    if number < smallest:
+        raise InputError(f"{name} must be an integer ≥ {smallest}; found {value!r}.")
+    return number
