@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from tautcut import experiments
 from tautcut.errors import InputError
 from tautcut.estimators import MTVClassifier, MTVClustering
 from tautcut.experiments import (
@@ -17,8 +16,10 @@ from tautcut.experiments import (
     append_record,
     draw_labels,
     read_records,
+    records,
     run_classification,
     run_clustering,
+    runs,
 )
 from tautcut.metrics import purity
 from tautcut.stopping import Status
@@ -98,7 +99,7 @@ def test_the_warm_up_is_off_the_clock(blobs, monkeypatch):
         events.append(f"fit {self.max_iter}")
         return fit(self, X, y)
 
-    monkeypatch.setattr(experiments.time, "perf_counter", tick)
+    monkeypatch.setattr(runs.time, "perf_counter", tick)
     monkeypatch.setattr(MTVClustering, "fit", watched_fit)
     model = MTVClustering(3, n_neighbors=12, device="reference", max_iter=50, random_state=0)
     run_clustering(model, blobs[0], data="blobs", warm_up=True)
@@ -129,7 +130,7 @@ def test_settings_that_are_arrays_are_recorded(blobs):
 
 def test_an_infinite_energy_is_still_json(record, fitted, monkeypatch):
     monkeypatch.setattr(fitted[1], "energy_", float("inf"))
-    written = experiments._record(fitted[1], fitted[1].labels_, data="blobs", truth=None, seconds=1.0)
+    written = runs._record(fitted[1], fitted[1].labels_, data="blobs", truth=None, seconds=1.0)
     assert written.energy is None
     assert json.loads(written.to_json())["energy"] is None
 
@@ -180,10 +181,10 @@ def test_drawn_labels_are_true_and_as_many_as_asked_for(blobs):
 
 
 def test_outside_a_checkout_there_is_no_commit(tmp_path, monkeypatch):
-    monkeypatch.setattr(experiments, "__file__", str(tmp_path / "experiments.py"))
-    assert experiments._commit() is None
+    monkeypatch.setattr(records, "__file__", str(tmp_path / "records.py"))
+    assert records._commit() is None
 
 
 def test_without_git_there_is_no_commit(monkeypatch):
     monkeypatch.setenv("PATH", "")
-    assert experiments._commit() is None
+    assert records._commit() is None

@@ -83,7 +83,7 @@ def draw_clusters(
     title = f"{len(rows)} clusters of {len(pictures)} {subject}  ·  energy (P) {energy:.4f}"
     top = 1 - 0.32 / figure.get_figheight()
     figure.text(0.022, top, title, size=14, weight="bold", color=INK, va="center")
-    with _replacing(path) as part:
+    with replacing(path) as part:
         figure.savefig(part, format=path.suffix[1:].lower(), dpi=110)
     return path
 
@@ -103,7 +103,7 @@ def check_picture_path(path: str | os.PathLike[str]) -> Path:
 
 
 @contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path) -> Iterator[Path]:
     """A temporary neighbour of `path` to write to; it takes the place of `path` if all went well."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:

@@ -1,36 +1,24 @@
-"""Runs of an experiment and the evidence they leave: one `RunRecord`, one JSON line, for each run. This
-module is the only place that times anything; what it times is `fit`, with the graph. It changes no result.
+"""The evidence that a run leaves: one `RunRecord`, one line of JSON, written so that a crash costs at most the line it
+struck. It runs nothing and times nothing.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import os
 import platform
 import subprocess
-import time
 import warnings
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any, TypeVar
-
-import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.base import clone
+from typing import Any
 
 from tautcut import __version__
 from tautcut.errors import InputError
-from tautcut.estimators import MTVClassifier, MTVClustering
-from tautcut.metrics import purity
-from tautcut.problem import UNLABELLED, IntArray
-from tautcut.stopping import Status
 
 PACKAGES = ("numpy", "scipy", "numba", "scikit-learn")
-
-Model = TypeVar("Model", MTVClustering, MTVClassifier)
 
 
 @dataclass(frozen=True)
@@ -111,6 +99,29 @@ def append_record(path: str | os.PathLike[str], record: RunRecord) -> None:
         os.fsync(file.fileno())
 
 
+def cut_torn_line(path: str | os.PathLike[str]) -> None:
+    """Cut off the end of the file that a crash left without a line's end, if there is such an end."""
+    path = Path(path)
+    if not path.exists():
+        return
+    with path.open("rb+") as file:
+        content = file.read()
+        whole = content.rfind(b"\n") + 1
+        if whole < len(content):
+            file.truncate(whole)
+
+
+def write_whole(path: str | os.PathLike[str], text: str) -> None:
+    """Write the file under another name and put it in place: it is there whole, or as it was."""
+    path = Path(path)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text, encoding="utf-8", newline="")
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
 def read_records(path: str | os.PathLike[str]) -> list[RunRecord]:
     """The records of a file of JSON lines. A line torn by a crash is left out with a warning."""
     records = []
@@ -124,106 +135,6 @@ def read_records(path: str | os.PathLike[str]) -> list[RunRecord]:
     return records
 
 
-def run_clustering(
-    model: MTVClustering, X: Any, *, data: str, truth: ArrayLike | None = None, warm_up: bool = False
-) -> tuple[MTVClustering, RunRecord]:
-    """A fitted copy of the model, and the record of its fit.
-
-    Parameters
-    ----------
-    model : MTVClustering
-        Left as it is. Its `random_state` is a number, so that the run can be repeated.
-    X : array-like or graph
-    data : str
-        The name of the data set, for the record.
-    truth : array-like of shape (n_samples,), optional
-        For the purity; the model never sees it.
-    warm_up : bool
-        Compile the kernels off the clock, by a fit of one iteration.
-    """
-    fitted, seconds = _timed_fit(model, X, None, warm_up=warm_up)
-    return fitted, _record(fitted, fitted.labels_, data=data, truth=truth, seconds=seconds)
-
-
-def run_classification(
-    model: MTVClassifier,
-    X: Any,
-    y: ArrayLike,
-    *,
-    data: str,
-    truth: ArrayLike | None = None,
-    warm_up: bool = False,
-) -> tuple[MTVClassifier, RunRecord]:
-    """A fitted copy of the model, and the record of its fit on the labels y (−1: unknown).
-
-    The other parameters are those of `run_clustering`.
-    """
-    fitted, seconds = _timed_fit(model, X, y, warm_up=warm_up)
-    n_labelled = int((np.asarray(y) != UNLABELLED).sum())
-    labels = fitted.transduction_
-    return fitted, _record(fitted, labels, data=data, truth=truth, seconds=seconds, n_labelled=n_labelled)
-
-
-def draw_labels(truth: ArrayLike, *, per_class: int = 1, rng: np.random.Generator) -> IntArray:
-    """The labels of `per_class` points of each class, drawn without replacement, and −1 for all others."""
-    classes = np.asarray(truth)
-    labels = np.full(classes.size, UNLABELLED, dtype=np.int64)
-    for value in np.unique(classes):
-        members = np.flatnonzero(classes == value)
-        if members.size < per_class:
-            raise InputError(f"per_class={per_class} is more than the {members.size} points of class {value}.")
-        labels[rng.choice(members, per_class, replace=False)] = value
-    return labels
-
-
-def _timed_fit(model: Model, X: Any, y: ArrayLike | None, *, warm_up: bool) -> tuple[Model, float]:
-    if isinstance(model.random_state, bool) or not isinstance(model.random_state, int | np.integer):
-        found = model.random_state
-        raise InputError(f"random_state must be a whole number, to repeat the run by; found {found!r}.")
-    if warm_up:
-        _fit_briefly(clone(model), X, y)
-    fitted: Model = clone(model)
-    began = time.perf_counter()
-    fitted.fit(X, y)
-    return fitted, time.perf_counter() - began
-
-
-def _fit_briefly(model: Model, X: Any, y: ArrayLike | None) -> None:
-    """One iteration of one start: it runs every kernel once. Whatever it warns of, the real fit will say."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model.set_params(max_iter=1, n_init=1, verbose=False).fit(X, y)
-    if model.status_ is Status.INTERRUPTED:
-        raise KeyboardInterrupt
-
-
-def _record(
-    model: MTVClustering | MTVClassifier,
-    labels: Any,
-    *,
-    data: str,
-    truth: ArrayLike | None,
-    seconds: float,
-    n_labelled: int = 0,
-) -> RunRecord:
-    settings = model.get_params()
-    seed = int(settings.pop("random_state"))
-    return RunRecord(
-        data=data,
-        method=type(model).__name__,
-        settings={name: _plain(value) for name, value in settings.items() if name != "verbose"},
-        seed=seed,
-        n_labelled=n_labelled,
-        energy=float(model.energy_) if math.isfinite(model.energy_) else None,
-        purity=None if truth is None else purity(labels, truth),
-        seconds=round(seconds, 4),
-        sizes=_sizes(model, labels),
-        n_iter=int(model.n_iter_),
-        status=str(model.status_),
-        **circumstances(),
-    )
-
-
 def circumstances() -> dict[str, Any]:
     """What a record says of the place and the time: versions, commit, machine, created."""
     return {
@@ -232,20 +143,6 @@ def circumstances() -> dict[str, Any]:
         "machine": {"cpus": os.cpu_count(), "platform": f"{platform.system()} {platform.machine()}"},
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-
-
-def _sizes(model: MTVClustering | MTVClassifier, labels: Any) -> tuple[int, ...]:
-    """Points in each cluster, in the order of the memberships' columns; an empty cluster has 0."""
-    names = model.classes_ if isinstance(model, MTVClassifier) else range(model.n_clusters)
-    return tuple(int((labels == name).sum()) for name in names)
-
-
-def _plain(value: Any) -> Any:
-    """A setting as JSON can hold it; a start given as a matrix by its shape alone."""
-    if value is None or isinstance(value, str):
-        return value
-    array = np.asarray(value)
-    return array.tolist() if array.ndim < 2 else f"array of shape {array.shape}"
 
 
 def _versions() -> dict[str, str]:

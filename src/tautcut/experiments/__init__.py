@@ -1,0 +1,21 @@
+"""Experiments and the evidence they leave: one `RunRecord`, one line of JSON, for each run. `records` owns the records,
+`runs` one timed run, `protocol` the paper's lists of runs, `campaign` their execution, `published` what the paper
+reports, `figures` the numbers of its figures. This package is the only place that times anything; it changes no result.
+"""
+
+from __future__ import annotations
+
+from tautcut.experiments.records import PACKAGES, RunRecord, append_record, circumstances, read_records
+from tautcut.experiments.runs import Model, draw_labels, run_classification, run_clustering
+
+__all__ = [
+    "PACKAGES",
+    "Model",
+    "RunRecord",
+    "append_record",
+    "circumstances",
+    "draw_labels",
+    "read_records",
+    "run_classification",
+    "run_clustering",
+]
