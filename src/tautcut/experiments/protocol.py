@@ -245,7 +245,7 @@ def _factorise(method: Callable[..., Any], spec: RunSpec, data: LabelledGraph) -
 
 
 def _ncc_tv(spec: RunSpec, data: LabelledGraph) -> RunRecord:
-    model = baselines.NCCTV(_n_classes(data), random_state=spec.seed)
+    model = baselines.NCCTV(_n_classes(data), scope="graph", random_state=spec.seed)  # decision 0018
     return run_baseline(model, data.graph, data=data.name, truth=data.truth)
 
 
