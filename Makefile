@@ -42,8 +42,8 @@ bench-scale: $(BENCH_VENV)/.peers  ## graphs of up to 3 M vertices; results in d
 	@rm -rf build/numba-bench
 	@$(BENCH) benchmarks/scale.py $(ARGS)
 
-docs: $(VENV)/.docs  ## the API reference, in build/docs
-	@$(BIN)/python -W error -m pdoc --docformat numpy --math --output-directory build/docs tautcut
+docs: $(VENV)/.docs  ## the site, in build/docs: tutorials, gallery (its examples are run), API, results
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo 'build/docs/index.html'
 
 clean:  ## remove the environments and everything that was built
@@ -73,7 +73,7 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/.created
 	@touch $@ $(VENV)/.runtime
 
 $(VENV)/.docs: pyproject.toml | $(VENV)/.created
-	@echo 'Installing tautcut and pdoc in $(VENV) (once) ...'
+	@echo 'Installing tautcut and the tools of its site in $(VENV) (once) ...'
 	@$(PIP) install --editable '.[docs]'
 	@touch $@ $(VENV)/.runtime
 

@@ -1,0 +1,69 @@
+"""What the site shows beside docs/: the README as its first page, CONTRIBUTING and CHANGELOG, and the gallery, whose
+examples are run as the site is built. Links between these files and docs/ are turned to where the pages are.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parents[1]
+EXAMPLES, PICTURES = ROOT / "examples", ROOT / "build" / "examples"
+PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+
+
+def on_files(files: Files, *, config: Any) -> Files:
+    for name, page in PAGES.items():
+        files.append(File.generated(config, page, content=_turned((ROOT / name).read_text(encoding="utf-8"))))
+    files.append(File.generated(config, "license.md", content="# License\n\n```text\n" + _read("LICENSE") + "```\n"))
+    scripts = sorted(EXAMPLES.glob("*.py"))
+    for script in scripts:
+        picture = _picture_of(script)
+        files.append(File.generated(config, f"gallery/{script.stem}.md", content=_example_page(script, picture)))
+        files.append(File.generated(config, f"gallery/{picture.name}", content=picture.read_bytes()))
+    files.append(File.generated(config, "gallery/index.md", content=_gallery(scripts)))
+    return files
+
+
+def _read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def _turned(text: str) -> str:
+    """Links of a page that lives at the root of the repository."""
+    text = re.sub(r"\]\(docs/decisions\)", "](decisions/README.md)", text)
+    text = re.sub(r"\]\(docs/", "](", text)
+    text = text.replace("](LICENSE)", "](license.md)").replace("](README.md)", "](index.md)")
+    return text.replace("](CONTRIBUTING.md)", "](contributing.md)").replace("](CHANGELOG.md)", "](changelog.md)")
+
+
+def _picture_of(script: Path) -> Path:
+    """The picture that the example ends in, drawn now."""
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    picture = PICTURES / f"{script.stem}.png"
+    environment = {**os.environ, "MPLBACKEND": "Agg"}
+    subprocess.run([sys.executable, str(script), str(picture)], check=True, env=environment, cwd=ROOT)
+    return picture
+
+
+def _title(script: Path) -> str:
+    return script.stem.replace("_", " ").capitalize()
+
+
+def _example_page(script: Path, picture: Path) -> str:
+    code = script.read_text(encoding="utf-8")
+    return f"# {_title(script)}\n\n![The picture that the script draws]({picture.name})\n\n```python\n{code}```\n"
+
+
+def _gallery(scripts: list[Path]) -> str:
+    entries = "".join(
+        f"\n## [{_title(script)}]({script.stem}.md)\n\n[![{_title(script)}]({script.stem}.png)]({script.stem}.md)\n"
+        for script in scripts
+    )
+    return "# Gallery\n\nScripts that end in a picture, run when this site was built.\n" + entries
