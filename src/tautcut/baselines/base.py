@@ -16,8 +16,8 @@ from tautcut.errors import InputError
 from tautcut.graph import Graph
 from tautcut.laplacian import normalised_cut
 from tautcut.problem import FloatArray, IntArray, Problem
+from tautcut.randomness import RandomState, generator
 
-RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
 SparseMatrix: TypeAlias = "sp.csr_matrix[np.float64]"
 
 _START_OFFSET = 0.2  # a zero would stay zero under multiplicative updates
@@ -88,15 +88,3 @@ def checked_count(name: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise InputError(f"{name} must be a whole number ≥ 1; found {value!r}.")
     return int(value)
-
-
-def generator(random_state: RandomState) -> np.random.Generator:
-    """The generator that a user's `random_state` stands for."""
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(random_state.randint(2**31))
-    try:
-        return np.random.default_rng(random_state)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"random_state must be None, a whole number ≥ 0 or a generator; found {random_state!r}."
-        ) from error

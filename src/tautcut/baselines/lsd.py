@@ -13,7 +13,6 @@ from scipy.sparse.linalg import eigsh
 
 from tautcut.baselines.base import (
     GraphClusterer,
-    RandomState,
     SparseMatrix,
     checked_count,
     largest_membership,
@@ -22,12 +21,14 @@ from tautcut.baselines.base import (
 from tautcut.errors import InputError
 from tautcut.graph import Graph
 from tautcut.problem import FloatArray
+from tautcut.randomness import RandomState
 
 SCALES = ("auto", "pseudo-inverse", "triplets")
 
 _DENSE_LIMIT = 8000  # "auto" inverts W below this number of vertices
 _N_TRIPLETS = 30
 _SMALL = 200  # up to here a dense decomposition is the faster one
+_RANK_TOL = 1e-12  # singular values below this share of the largest are zero up to rounding
 _EPS = float(np.finfo(np.float64).eps)
 _BLOCK = 4096  # rows updated at a time, so that their buffers stay in the cache
 _NEGLIGIBLE = 1e-290  # smaller memberships become zero, before they are subnormal and slow; some recover from 1e-100
@@ -163,9 +164,9 @@ def _sum_of_inverse(W: SparseMatrix) -> float:
         return 0.0
     factors, pivots, info = scipy.linalg.lapack.dgetrf(dense)
     rcond = scipy.linalg.lapack.dgecon(factors, np.abs(dense).sum(axis=0).max())[0] if info == 0 else 0.0
-    if rcond > n * _EPS:  # then no singular value is below the pseudo-inverse's cutoff, and W⁺ = W⁻¹
+    if rcond > _RANK_TOL:  # then no singular value is below the cutoff, and W⁺ = W⁻¹
         return abs(float(scipy.linalg.lapack.dgetrs(factors, pivots, np.ones(n))[0].sum()))
-    values, vectors = scipy.linalg.eigh(dense, overwrite_a=True)
+    values, vectors = scipy.linalg.eigh(dense, overwrite_a=True, driver="evd")  # exact zeros stay nearest to zero
     return abs(_sum_over_pairs(values, vectors))
 
 
@@ -186,5 +187,5 @@ def _sum_of_leading_inverse(W: SparseMatrix, rng: np.random.Generator) -> float:
 def _sum_over_pairs(values: FloatArray, vectors: FloatArray) -> float:
     """Σ_t (1ᵀu_t)²/λ_t, without the eigenvalues that are zero up to rounding."""
     magnitude = np.abs(values)
-    is_kept = magnitude > vectors.shape[0] * _EPS * magnitude.max()
+    is_kept = magnitude > _RANK_TOL * magnitude.max()
     return float((vectors.sum(axis=0)[is_kept] ** 2 / values[is_kept]).sum())

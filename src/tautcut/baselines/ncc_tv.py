@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tautcut.baselines.base import GraphClusterer, RandomState, checked_count
+from tautcut.baselines.base import GraphClusterer, checked_count
 from tautcut.baselines.cheeger import (
     Cluster,
     DualAscent,
@@ -22,6 +22,7 @@ from tautcut.baselines.cheeger import (
 from tautcut.errors import InputError
 from tautcut.graph import Graph
 from tautcut.problem import FloatArray
+from tautcut.randomness import RandomState
 
 SCOPES = ("cluster", "graph")
 INITS = ("eigenvector", "random")

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from tautcut.baselines.base import GraphClusterer, RandomState
+from tautcut.baselines.base import GraphClusterer
 from tautcut.graph import Graph
 from tautcut.laplacian import normalised_cut
 from tautcut.problem import IntArray, cuts
+from tautcut.randomness import RandomState
 
 
 class NormalisedCut(GraphClusterer):

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from tautcut.baselines.base import (
     GraphClusterer,
-    RandomState,
     SparseMatrix,
     checked_count,
     indicator,
@@ -23,6 +22,7 @@ from tautcut.baselines.base import (
 from tautcut.errors import InputError
 from tautcut.graph import Graph
 from tautcut.problem import FloatArray, IntArray
+from tautcut.randomness import RandomState
 
 Real: TypeAlias = NDArray[np.floating[Any]]  # float32 or float64
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tautcut.baselines.base import GraphClusterer, RandomState
+from tautcut.baselines.base import GraphClusterer
 from tautcut.baselines.cheeger import (
     Cluster,
     DualAscent,
@@ -20,6 +20,7 @@ from tautcut.baselines.cheeger import (
 )
 from tautcut.graph import Graph
 from tautcut.problem import FloatArray
+from tautcut.randomness import RandomState
 
 _MAX_OUTER = 100
 _FIRST_LIMIT, _LAST_LIMIT = 40, 800  # inner iterations of one outer step
