@@ -25,7 +25,6 @@ from tautcut.stopping import Status, StopRule
 ALGORITHMS = ("fast", "paper")
 _CUT_SHORT = (Status.INTERRUPTED, Status.STOPPED)
 _PATIENCE = 25  # inner iterations without progress after which the fast algorithm has settled
-_FAST_SOFTNESS = 0.3  # of the best partition before Algorithm 1 polishes it (decision 0011)
 _FAST_INNER = 25  # inner iterations of an outer step in the fast algorithm (decision 0013)
 _AUTO_WORK, _AUTO_RANGE = 2_000_000, (2, 8)  # directed edges over all starts, and their limits (decision 0014)
 
@@ -250,7 +249,7 @@ def _polish(work: _Work, search: MultilevelSearch, best: _Best, rng: np.random.G
     """Algorithm 1 from the best partition, then a V-cycle; again while that helps."""
     for number in range(work.plan.effort.rounds):
         assert best.partition is not None  # for the type checker: the population is never empty
-        result = work.solve(soften(best.partition.labels, work.problem.n_clusters, _FAST_SOFTNESS), number)
+        result = work.solve(soften(best.partition.labels, work.problem.n_clusters), number)
         has_won = best.offer(result.partition, result)
         if best.is_cut_short:
             break
