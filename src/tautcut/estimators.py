@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, Literal
 
@@ -22,7 +24,7 @@ from sklearn.base import (
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from tautcut.errors import GraphWarning, InputError
-from tautcut.graph import Graph
+from tautcut.graph import Graph, vertex_names
 from tautcut.neighbors import knn_graph, nearest
 from tautcut.observers import ProgressBar
 from tautcut.problem import (
@@ -42,6 +44,8 @@ AFFINITIES = ("knn", "precomputed")
 
 class _MTVEstimator(BaseEstimator):
     """What the two estimators share: the knobs, the graph, the run, and memberships of new points."""
+
+    nodes_: Sequence[Any]
 
     def __init__(
         self,
@@ -82,6 +86,7 @@ class _MTVEstimator(BaseEstimator):
         """The graph that X is, or the nearest-neighbour graph of its rows."""
         if self.affinity not in AFFINITIES:
             raise InputError(f"affinity must be one of {', '.join(AFFINITIES)}; found {self.affinity!r}.")
+        names = vertex_names(X)
         if self.affinity == "precomputed":
             graph = Graph.from_any(X)
             self.n_features_in_ = graph.n_vertices
@@ -90,6 +95,7 @@ class _MTVEstimator(BaseEstimator):
             graph = knn_graph(X, _affordable_neighbours(self.n_neighbors, X.shape[0]))
             self._X_fit = X
         _warn_of_pieces(graph)
+        self.nodes_ = range(graph.n_vertices) if names is None else names
         return graph
 
     def _fit_problem(self, problem: Problem) -> Result:
@@ -138,8 +144,8 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     n_clusters : int, default 8
         R.
     affinity : {"knn", "precomputed"}, default "knn"
-        "knn" builds the nearest-neighbour graph of the rows of X; with "precomputed", X is the graph: scipy sparse,
-        dense, `Graph`, networkx or igraph.
+        "knn" builds the nearest-neighbour graph of the rows of X, an array, a scipy sparse matrix or a pandas or
+        polars frame; with "precomputed", X is the graph: scipy sparse, dense, a frame, `Graph`, networkx or igraph.
     n_neighbors : int, default 10
         Neighbours of each point, for "knn" and for `predict`.
     class_prior : array-like of shape (n_clusters,), default None
@@ -179,7 +185,11 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     n_iter_ : int
     history_ : tuple of Step
     graph_ : Graph
+    nodes_ : sequence of length n_samples
+        The names of the rows or vertices: nodes of networkx, names of igraph, the index of pandas, else 0, 1, ….
     n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only if X is a frame whose columns have strings for names.
 
     References
     ----------
@@ -231,6 +241,21 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         self._n_features_out = problem.n_clusters
         return self
 
+    def labels_by_node(self) -> dict[Any, int]:
+        """`labels_` by the names in `nodes_`: what networkx takes as a node attribute.
+
+        Examples
+        --------
+        >>> import networkx
+        >>> from tautcut import MTVClustering
+        >>> G = networkx.barbell_graph(4, 0)
+        >>> cluster = MTVClustering(2, affinity="precomputed", random_state=0).fit(G).labels_by_node()
+        >>> cluster[0] == cluster[3] != cluster[4] == cluster[7]
+        True
+        """
+        check_is_fitted(self, "labels_")
+        return _by_node(self.nodes_, self.labels_)
+
     def predict(self, X: Any) -> IntArray:
         """The cluster of new points: the largest of their memberships."""
         return np.asarray(self._memberships_of(X).argmax(axis=1))
@@ -252,7 +277,7 @@ class MTVClassifier(ClassifierMixin, _MTVEstimator):
         The labels seen, sorted; only these are predicted.
     transduction_ : ndarray of shape (n_samples,)
         A label for every sample; the known ones are kept.
-    memberships_, energy_, relaxed_energy_, status_, n_iter_, history_, graph_, n_features_in_
+    memberships_, energy_, relaxed_energy_, status_, n_iter_, history_, graph_, nodes_, n_features_in_
         As for :class:`MTVClustering`; the columns of `memberships_` follow `classes_`.
 
     Examples
@@ -294,11 +319,15 @@ class MTVClassifier(ClassifierMixin, _MTVEstimator):
         )  # fmt: skip
 
     def fit(self, X: Any, y: Any) -> MTVClassifier:
-        """Label every row of X, or vertex of the graph X; y holds −1, None or NaN where the label is unknown."""
+        """Label every row of X, or vertex of the graph X.
+
+        y holds a label for each, −1, None or NaN where it is unknown; or it is a dict of the known ones alone, by the
+        name of the vertex (see `nodes_`).
+        """
         if y is None:
             raise InputError("MTVClassifier requires y to be passed, but the target y is None.")
         graph = self._graph_of(X)
-        self.classes_, codes = encode_labels(y, graph.n_vertices)
+        self.classes_, codes = encode_labels(_in_order(y, self.nodes_), graph.n_vertices)
         R = self.classes_.size
         problem = Problem(graph, R, lam_of_prior(self.class_prior, R), codes)
         self.transduction_ = self.classes_[self._fit_problem(problem).partition.labels]
@@ -313,24 +342,70 @@ class MTVClassifier(ClassifierMixin, _MTVEstimator):
         """The memberships of new points, columns in the order of `classes_`."""
         return self._memberships_of(X)
 
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """The share of right predictions; a row of X whose label is unknown (−1, None or NaN) does not count."""
+        from sklearn.metrics import accuracy_score
+
+        target, known = _target(y)
+        weights = None if sample_weight is None else np.asarray(sample_weight)[known]
+        predicted = self.predict(X)
+        check_consistent_length(predicted, target)
+        return float(accuracy_score(_known_labels(target[known]), predicted[known], sample_weight=weights))
+
+    def labels_by_node(self) -> dict[Any, Any]:
+        """`transduction_` by the names in `nodes_`."""
+        check_is_fitted(self, "transduction_")
+        return _by_node(self.nodes_, self.transduction_)
+
 
 def encode_labels(y: Any, n_vertices: int) -> tuple[NDArray[Any], IntArray]:
     """The classes in y, and y as their numbers with −1 where the label is −1, None or NaN."""
-    target = np.asarray(y)
-    if target.ndim == 2 and target.shape[1] == 1:
-        warnings.warn("A column-vector y was passed when a 1d array was expected.", _conversion_warning(), 3)
-        target = target.ravel()
-    if target.ndim != 1:
-        raise InputError(f"y must be one label per sample; found shape {target.shape}.")
+    target, known = _target(y)
     if target.size != n_vertices:
         check_consistent_length(target, range(n_vertices))
-    known = np.array([not _is_unknown(value) for value in target.tolist()], dtype=bool)
-    if not known.any():
-        raise InputError("y has no labelled point: every label is −1, None or NaN. Give at least one label.")
     classes, codes = np.unique(_known_labels(target[known]), return_inverse=True)
     encoded = np.full(n_vertices, UNLABELLED, dtype=np.int64)
     encoded[known] = codes
     return classes, encoded
+
+
+def _target(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """The labels as a 1-D array, and which of them are known; one has to be."""
+    polars = sys.modules.get("polars")
+    is_polars = polars is not None and isinstance(y, polars.Series)
+    # NumPy would make floats of whole numbers where a polars series has missing values.
+    target = np.array(y.to_list(), dtype=object) if is_polars else np.asarray(y)
+    if target.ndim == 2 and target.shape[1] == 1:
+        warnings.warn("A column-vector y was passed when a 1d array was expected.", _conversion_warning(), 4)
+        target = target.ravel()
+    if target.ndim != 1:
+        raise InputError(f"y must be one label per sample; found shape {target.shape}.")
+    known = np.array([not _is_unknown(value) for value in target.tolist()], dtype=bool)
+    if not known.any():
+        raise InputError("y has no labelled point: every label is −1, None or NaN. Give at least one label.")
+    return target, known
+
+
+def _in_order(y: Any, nodes: Sequence[Any]) -> Any:
+    """What is in y, with a dict of labels as one label per vertex, None where there is none."""
+    if not isinstance(y, Mapping):
+        return y
+    number = _by_node(nodes, np.arange(len(nodes)))
+    target = np.full(len(nodes), None, dtype=object)
+    for node, label in y.items():
+        if node not in number:
+            raise InputError(f"y labels {node!r}, which is no vertex of X; its vertices are {nodes[0]!r} and so on.")
+        target[number[node]] = label
+    return target
+
+
+def _by_node(nodes: Sequence[Any], labels: NDArray[Any]) -> dict[Any, Any]:
+    """The labels by the names of their vertices."""
+    by_node = dict(zip(nodes, labels.tolist(), strict=True))
+    if len(by_node) < len(nodes):
+        twice = next(node for node, count in Counter(nodes).items() if count > 1)
+        raise InputError(f"{twice!r} names more than one vertex. Rename one, or use the labels in their order.")
+    return by_node
 
 
 def agreeing_memberships(F: FloatArray, labels: IntArray) -> FloatArray:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,6 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.csgraph import connected_components
 
 from tautcut.errors import InputError
+
+if TYPE_CHECKING:
+    from tautcut.diagnostics import Diagnosis
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
@@ -155,6 +158,18 @@ class Graph:
         """How many connected components there are, and the component of each vertex."""
         return self._components
 
+    def diagnose(self, n_clusters: int | None = None) -> Diagnosis:
+        """What this graph means for clustering, in words: see :func:`tautcut.diagnostics.diagnose`.
+
+        Examples
+        --------
+        >>> Graph.from_edges([(0, 1), (2, 3)]).diagnose().findings[2].meaning
+        'All edges weigh 1.'
+        """
+        from tautcut.diagnostics import diagnose  # above this module: diagnoses are asked of the graph itself
+
+        return diagnose(self, n_clusters)
+
     @cached_property
     def _components(self) -> tuple[int, NDArray[np.int32]]:
         # In a symmetric graph strong components are the components, and need no transpose.
@@ -283,6 +298,21 @@ def _csr_of_igraph(obj: Any) -> sp.csr_matrix[np.float64]:
     values = _real(obj.es["weight"], 'the "weight" edge attribute') if has_weights else np.ones(i.size)
     matrix = sp.coo_matrix((values, (i, j)), shape=(n, n)).tocsr()
     return matrix if obj.is_directed() else sp.csr_matrix(matrix + matrix.T)
+
+
+def vertex_names(obj: object) -> tuple[Any, ...] | None:
+    """The vertices by the names that `obj` has for them, in their order; None if it has none.
+
+    Names are the nodes of a networkx graph, the "name" attribute of an igraph graph, the index of a pandas frame.
+    """
+    networkx, igraph, pandas = (sys.modules.get(name) for name in ("networkx", "igraph", "pandas"))
+    if networkx is not None and isinstance(obj, networkx.Graph):
+        return tuple(obj.nodes)
+    if igraph is not None and isinstance(obj, igraph.Graph) and "name" in obj.vs.attributes():
+        return tuple(obj.vs["name"])
+    if pandas is not None and isinstance(obj, pandas.DataFrame):
+        return tuple(obj.index)
+    return None
 
 
 def _edge_array(edges: ArrayLike) -> NDArray[np.int64]:

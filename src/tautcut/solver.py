@@ -4,10 +4,12 @@ step; `Result` is what the user keeps. The best partition seen is the answer (de
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -68,6 +70,12 @@ class Result:
     def n_iter(self) -> int:
         """Inner iterations done."""
         return self.history[-1].iterations if self.history else 0
+
+    def report(self, path: str | os.PathLike[str]) -> Path:
+        """Write a page to look at, one HTML file: `tautcut.report.page.write_page` with nothing but this result."""
+        from tautcut.report.page import write_page  # up the layers, and only when it is called
+
+        return write_page(path, self)
 
 
 def init(problem: Problem, F: FloatArray, kernels: Kernels) -> State:

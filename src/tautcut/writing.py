@@ -25,7 +25,7 @@ def writable(
         raise InputError(f"'{path}' cannot be written: there is no folder '{path.parent}'. Create it first.")
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise InputError(f"'{path}' cannot be written: '{path.parent}' is read-only. Choose another folder.")
-    if source is not None and path.exists() and path.samefile(source):
+    if source is not None and path.exists() and Path(source).exists() and path.samefile(source):
         raise InputError(f"'{path}' is the input, which is never overwritten. Choose another name.")
     return path
 

@@ -10,8 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 import tautcut
-from tautcut import cli, experiments
+from tautcut import experiments
 from tautcut.cli import app, main
+from tautcut.cli.demo import _print_table
 from tautcut.experiments import RunRecord
 from tautcut.stopping import Status
 
@@ -51,7 +52,7 @@ def test_progress_goes_to_standard_error(demo):
 
 def test_the_table(demo, capsys):
     clustering, classification = (RunRecord.from_json(json.dumps(run)) for run in json.loads(demo[0].stdout)["runs"])
-    cli._print_table({"no labels": clustering, "labels": classification})
+    _print_table({"no labels": clustering, "labels": classification})
     table = capsys.readouterr().out
     for words in ("clusters", "sizes", "energy (P)", "purity", "seconds", "no labels"):
         assert words in table

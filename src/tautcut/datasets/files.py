@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tautcut.errors import InputError
+from tautcut.writing import replacing
 
 Arrays: TypeAlias = dict[str, NDArray[Any]]
 
@@ -125,13 +126,8 @@ def _keep(path: Path, arrays: Arrays) -> None:
 
 
 def _write_whole(path: Path, content: bytes) -> None:
-    """The file appears complete or not at all."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
+    with replacing(path) as part:
         part.write_bytes(content)
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _digest_path(path: Path) -> Path:

@@ -17,6 +17,7 @@ from typing import Any
 
 from tautcut import __version__
 from tautcut.errors import InputError
+from tautcut.writing import replacing
 
 PACKAGES = ("numpy", "scipy", "numba", "scikit-learn")
 
@@ -112,14 +113,9 @@ def cut_torn_line(path: str | os.PathLike[str]) -> None:
 
 
 def write_whole(path: str | os.PathLike[str], text: str) -> None:
-    """Write the file under another name and put it in place: it is there whole, or as it was."""
-    path = Path(path)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
+    """Write the file; it is there whole, or as it was."""
+    with replacing(Path(path)) as part:
         part.write_text(text, encoding="utf-8", newline="")
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def read_records(path: str | os.PathLike[str]) -> list[RunRecord]:

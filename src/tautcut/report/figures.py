@@ -6,8 +6,6 @@ keeps no state between figures (no pyplot) and needs no screen.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike, NDArray
 
-from tautcut.errors import InputError
+from tautcut.writing import replacing, writable
 
 SUFFIXES = (".png", ".pdf", ".svg")
 INK, FAINT, WRONG = "#1b1b1b", "#777777", "#d1422f"
@@ -90,27 +88,7 @@ def draw_clusters(
 
 def check_picture_path(path: str | os.PathLike[str]) -> Path:
     """The path, if a picture can be written there; `InputError` if not."""
-    path = Path(path)
-    if path.suffix.lower() not in SUFFIXES:
-        raise InputError(f"the picture must end in {', '.join(SUFFIXES)}; found '{path}'.")
-    if path.is_dir():
-        raise InputError(f"the picture cannot be written: '{path}' is a directory. Name a file in it.")
-    if not path.parent.is_dir():
-        raise InputError(f"the picture cannot be written: no directory '{path.parent}'. Create it first.")
-    if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise InputError(f"the picture cannot be written: '{path.parent}' is read-only. Choose another.")
-    return path
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A temporary neighbour of `path` to write to; it takes the place of `path` if all went well."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        yield part
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
+    return writable(path, SUFFIXES)
 
 
 def _rows(

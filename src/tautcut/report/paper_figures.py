@@ -16,7 +16,8 @@ from matplotlib.figure import Figure
 
 from tautcut.experiments.figures import IN_BETWEEN, Figure1, Figure2, LineFunction, SortedFunction
 from tautcut.experiments.records import write_whole
-from tautcut.report.figures import FAINT, INK, check_picture_path, replacing
+from tautcut.report.figures import FAINT, INK, check_picture_path
+from tautcut.writing import replacing
 
 CURVE, SHADE, RULE = "#1f5f8b", "#e9e9e9", "#bbbbbb"
 

@@ -223,7 +223,8 @@ _INTRODUCTIONS = {
         "0.2. The paper reports MTV's run of lowest (P), chosen without the true labels, but for LSD and NMFR the run "
         "of highest true purity; the rows that say “lowest (P)” choose without labels for them too. tautcut is one run "
         "of MTVClustering with its defaults, beside the paper's MTV. (P) is the balanced cut with λ = R − 1, lower is "
-        "better; ∞ is a run with an empty cluster. NCC-TV values cuts in the whole graph (decision 0018). Seconds are the mean of a cell's runs: of LSD, NMFR and MTV from a "
+        "better; ∞ is a run with an empty cluster. NCC-TV values cuts in the whole graph (decision 0018). "
+        "Seconds are the mean of a cell's runs: of LSD, NMFR and MTV from a "
         "start that is there (and LSD's scale c, which its starts share), of the others from the graph."
     ),
     "table2": (

@@ -1,0 +1,56 @@
+"""The command line: a shell over the library, and the only place that prints. Results go to standard output,
+status lines and errors to standard error. Exit 0: done; 2: bad input, in one sentence; 130: interrupted.
+Heavy imports wait until a command needs them, so that `--help` is quick.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from tautcut import __version__
+from tautcut.cli import commands, demo, reproduce
+from tautcut.cli.shell import BAD_INPUT
+
+# The base of typer's complaints about options; where it is imported from depends on typer's version.
+_UsageError: Any = typer.BadParameter.__bases__[0]
+
+app = typer.Typer(
+    help="Cluster and classify the vertices of a similarity graph by Multiclass Total Variation.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(demo.demo)
+app.command()(commands.cluster)
+app.command()(commands.classify)
+app.command()(commands.graph)
+app.command()(commands.suggest)
+app.add_typer(reproduce.app, name="reproduce")
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and exit; the arguments are those of the process unless given."""
+    try:
+        code = app(args=arguments, prog_name="tautcut", standalone_mode=False)
+    except _UsageError as error:
+        typer.echo(f"tautcut: {error.format_message()}", err=True)
+        code = BAD_INPUT
+    sys.exit(code or 0)
+
+
+@app.callback(invoke_without_command=True)
+def start(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    """The options that stand before a command."""
+    if version:
+        typer.echo(f"tautcut {__version__}")
+    elif context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+    else:
+        return
+    raise typer.Exit

@@ -1,0 +1,5 @@
+"""`python -m tautcut.cli`."""
+
+from tautcut.cli import main
+
+main()

@@ -1,0 +1,118 @@
+"""The demo: scikit-learn's digits, clustered without labels and classified with one per class."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tautcut.cli import shell
+
+if TYPE_CHECKING:
+    from tautcut.estimators import MTVClassifier, MTVClustering
+    from tautcut.experiments import RunRecord
+
+N_DIGITS = 10
+PICTURE = Path("tautcut-demo.png")
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Where to write the picture of the clusters.")] = PICTURE,
+    seed: Annotated[int, typer.Option(help="Draws the starts and the labels.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the records of the runs as JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
+) -> None:
+    """Cluster 1797 images of digits, without labels and with one label per class."""
+    with shell.exit_codes():
+        shell.check_seed(seed)
+        say = shell.silent if quiet else shell.say
+        has_bar = not (quiet or as_json) and sys.stdout.isatty()
+        say("Loading ...")
+        from tautcut.report import check_picture_path, draw_clusters
+
+        check_picture_path(out)
+        digits = _load_digits()
+        model, clustering = _cluster_digits(digits, seed, has_bar, say)
+        _, classification = _classify_digits(digits, seed, has_bar, say)
+        certainty = model.transform(digits.data).max(axis=1)  # of its neighbours: F itself is flat inside a cluster
+        picture = draw_clusters(
+            out, digits.images, labels=model.labels_, certainty=certainty, energy=model.energy_,
+            truth=digits.target, subject="images of digits, found without labels",
+        )  # fmt: skip
+        if as_json:
+            runs = [asdict(clustering), asdict(classification)]
+            typer.echo(json.dumps({"runs": runs, "picture": str(picture)}, indent=2))
+        else:
+            _print_table({"no labels": clustering, "one label\nper class": classification})
+            typer.echo(f"Picture of the clusters: {picture}")
+
+
+def _load_digits() -> Any:
+    from sklearn.datasets import load_digits
+
+    return load_digits()
+
+
+def _cluster_digits(
+    digits: Any, seed: int, has_bar: bool, say: Callable[[str], None]
+) -> tuple[MTVClustering, RunRecord]:
+    from tautcut.estimators import MTVClustering
+    from tautcut.experiments import run_clustering
+
+    say("Preparing: the first run on a machine compiles the kernels, which can take a minute.")
+    say(f"Clustering {len(digits.data)} images without labels ...")
+    model = MTVClustering(N_DIGITS, random_state=seed, verbose=has_bar)
+    fitted, record = run_clustering(model, digits.data, data="digits", truth=digits.target, warm_up=True)
+    _check_uninterrupted(fitted)
+    return fitted, record
+
+
+def _classify_digits(
+    digits: Any, seed: int, has_bar: bool, say: Callable[[str], None]
+) -> tuple[MTVClassifier, RunRecord]:
+    import numpy as np
+
+    from tautcut.estimators import MTVClassifier
+    from tautcut.experiments import draw_labels, run_classification
+
+    say(f"Classifying them from {N_DIGITS} labels, one per class ...")
+    labels = draw_labels(digits.target, rng=np.random.default_rng(seed))
+    model = MTVClassifier(random_state=seed, verbose=has_bar)
+    fitted, record = run_classification(model, digits.data, labels, data="digits", truth=digits.target, warm_up=True)
+    _check_uninterrupted(fitted)
+    return fitted, record
+
+
+def _check_uninterrupted(model: MTVClustering | MTVClassifier) -> None:
+    """Ctrl-C gives the best partition so far; a demo of it would mislead, so it ends."""
+    from tautcut.stopping import Status
+
+    if model.status_ is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+
+
+def _print_table(records: dict[str, RunRecord]) -> None:
+    """A line for each record, under the name of its mode."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("mode", "clusters", "sizes", "energy (P)", "purity", "seconds")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for mode, record in records.items():
+        sizes = sorted(record.sizes, reverse=True)
+        halves = (sizes[: len(sizes) // 2], sizes[len(sizes) // 2 :])
+        table.add_row(
+            mode,
+            str(len(sizes)),
+            "\n".join(" ".join(f"{size:3d}" for size in half) for half in halves),
+            "infinite" if record.energy is None else f"{record.energy:.4f}",
+            "unknown" if record.purity is None else f"{record.purity:.2%}",
+            f"{record.seconds:.2f}",
+        )
+    Console().print(table)

@@ -1,0 +1,126 @@
+"""AnnData's .h5ad files: the graph in `obsp`, or features in `obsm` or X, read element by element without loading the
+rest; and labels written into a copy of the file, under the names that `tautcut.anndata` uses. It follows no link into
+another file, and reads only encodings that it knows.
+"""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from tautcut.errors import InputError
+from tautcut.formats.arrays import checked_sparse
+from tautcut.formats.base import Data, Selection, decided, optional, reading, real
+
+GRAPH, PCA, X = "obsp/connectivities", "obsm/X_pca", "X"
+KEY = "tautcut"
+
+_MATRICES = ("array", "csr_matrix", "csc_matrix")
+_COLUMNS = ("array", "string-array", "categorical", "nullable-integer", "nullable-boolean", "nullable-string-array")
+
+
+def read_h5ad(path: Path, selection: Selection) -> Data:
+    """The graph or the features of the cells, named as in the file; ids are the names of the cells."""
+    if selection.columns is not None or selection.id_column is not None:
+        raise InputError(f"'{path}' is an AnnData file; choose one of its arrays, such as {PCA}, not columns.")
+    h5py = optional("h5py", "reading .h5ad")
+    optional("anndata.io", "reading .h5ad")
+    with reading(path, "an AnnData file"), h5py.File(path, "r") as file:
+        name = _array_name(file, selection, path)
+        matrix = _element(file, name, _MATRICES, path)
+        ids = np.array(_element(file, _index_of_cells(file), _COLUMNS, path), dtype=np.str_)
+        labels = None if selection.label_column is None else _labels(file, selection.label_column, path)
+    if len(ids) != matrix.shape[0]:
+        raise InputError(f"'{path}' is damaged: {name} has {matrix.shape[0]} rows for {len(ids)} cells.")
+    content = checked_sparse(matrix, path) if sp.issparse(matrix) else real(matrix, path)
+    kind = "graph" if name.startswith("obsp/") else selection.kind or "features"
+    return decided(content, ids, kind, notes=(f"Taken from {name}.",), labels=labels)
+
+
+def write_h5ad(
+    path: Path,
+    source: Path,
+    *,
+    labels: NDArray[Any],
+    classes: NDArray[Any],
+    confidence: NDArray[Any],
+    memberships: NDArray[Any],
+    about: Mapping[str, Any],
+) -> None:
+    """A copy of the source with labels in `obs`, memberships in `obsm` and what is known of the run in `uns`."""
+    h5py = optional("h5py", "writing .h5ad")
+    write = optional("anndata.io", "writing .h5ad").write_elem
+    from pandas import Categorical, Index  # anndata brings it
+
+    names = Index([str(one) for one in classes.tolist()])
+    codes = np.searchsorted(classes, labels)
+    shutil.copyfile(source, path)
+    with warnings.catch_warnings(), reading(source, "an AnnData file"), h5py.File(path, "r+") as file:
+        warnings.simplefilter("ignore")  # of anndata, about its own future
+        obs = _column_names(file)
+        write(file["obs"], KEY, Categorical.from_codes(codes, categories=names))
+        write(file["obs"], f"{KEY}_confidence", confidence)
+        added = [name for name in (KEY, f"{KEY}_confidence") if name not in obs]
+        file["obs"].attrs["column-order"] = np.array([*obs, *added], dtype=h5py.string_dtype())
+        write(file.require_group("obsm"), f"X_{KEY}_memberships", memberships)
+        write(file.require_group("uns"), KEY, dict(about))
+
+
+def _array_name(file: Any, selection: Selection, path: Path) -> str:
+    """The array asked for, else the first that is there."""
+    if selection.array is not None:
+        name = selection.array.strip("/")
+        if not name.startswith(("obsp/", "obsm/", "layers/")) and name != X:
+            raise InputError(f"the array must be X or in obsm, obsp or layers, such as {PCA}; found {name!r}.")
+        return name
+    order = {"graph": (GRAPH,), "features": (PCA, X)}.get(selection.kind or "", (GRAPH, PCA, X))
+    name = next((one for one in order if one in file), "")
+    if not name:
+        raise InputError(f"'{path}' holds none of {', '.join(order)}. Compute one of them, or name another array.")
+    return name
+
+
+def _element(file: Any, name: str, encodings: tuple[str, ...], path: Path) -> Any:
+    """One element, if it lies in this file and in an encoding that is known."""
+    h5py, read_elem = optional("h5py", "reading .h5ad"), optional("anndata.io", "reading .h5ad").read_elem
+    parts = name.split("/")
+    links = ["/".join(parts[:n]) for n in range(1, len(parts) + 1)]
+    if any(not isinstance(file.get(one, getlink=True), h5py.HardLink) for one in links if one in file):
+        raise InputError(f"'{path}' is refused: {name!r} is a link to somewhere else. Copy the data into the file.")
+    if name not in file:
+        raise InputError(f"'{path}' holds no {name!r}. Name an array that is there.")
+    encoding = str(file[name].attrs.get("encoding-type", "none"))
+    if encoding not in encodings:
+        raise InputError(
+            f"{name!r} of '{path}' is encoded as {encoding[:40]!r}, not as {', '.join(encodings)}. "
+            "Write the file again with a newer anndata."
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return read_elem(file[name])
+
+
+def _index_of_cells(file: Any) -> str:
+    return f"obs/{file['obs'].attrs['_index']}"
+
+
+def _column_names(file: Any) -> list[str]:
+    return [str(name) for name in file["obs"].attrs["column-order"]]
+
+
+def _labels(file: Any, name: str, path: Path) -> NDArray[np.str_]:
+    """A column of `obs` as text, empty where a value is missing."""
+    from pandas import Series
+
+    if name not in _column_names(file):
+        raise InputError(f"'{path}' has no column {name!r} in obs. Name one of {', '.join(_column_names(file)[:8])}.")
+    column = Series(_element(file, f"obs/{name}", _COLUMNS, path))
+    pairs = zip(column.tolist(), column.isna(), strict=True)
+    return np.array(["" if is_missing else str(value) for value, is_missing in pairs], dtype=np.str_)

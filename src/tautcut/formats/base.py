@@ -1,0 +1,159 @@
+"""What every format shares: the record of what a file held, what was asked of it, and the sentences for files that
+cannot be read. It knows no format.
+"""
+
+from __future__ import annotations
+
+import csv
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeAlias
+from xml.parsers.expat import ExpatError
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from tautcut.errors import InputError
+from tautcut.graph import ROUNDING, Graph
+
+Matrix: TypeAlias = "NDArray[Any] | sp.csr_matrix[Any]"
+
+KINDS = ("features", "graph")
+
+# What the readers of other packages raise about a damaged file. csv.Error and others are not ValueErrors.
+_DAMAGED = (
+    ArithmeticError, AttributeError, EOFError, ExpatError, LookupError, MemoryError, OSError, RuntimeError, TypeError,
+    ValueError, csv.Error, struct.error, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """What a file held.
+
+    Attributes
+    ----------
+    content : Graph, or ndarray or csr_matrix of shape (n, n_features)
+    ids : ndarray of integers or strings, shape (n,)
+        The file's own names of its rows or vertices. Arrays have none and are numbered from 0; Matrix Market and METIS
+        files number from 1.
+    notes : tuple of str
+        What was decided on the way, a sentence each.
+    names : tuple of str, optional
+        Of the features.
+    labels : ndarray of str, shape (n,), optional
+        The label column that was asked for.
+    image_shape : (height, width), optional
+        If each row is a picture.
+    """
+
+    content: Graph | Matrix
+    ids: NDArray[Any]
+    notes: tuple[str, ...] = ()
+    names: tuple[str, ...] | None = None
+    labels: NDArray[np.str_] | None = None
+    image_shape: tuple[int, int] | None = None
+
+    @property
+    def kind(self) -> str:
+        return "graph" if isinstance(self.content, Graph) else "features"
+
+    @property
+    def summary(self) -> str:
+        if isinstance(self.content, Graph):
+            return f"a graph of {self.content.n_vertices} vertices and {self.content.n_edges} edges"
+        return f"features, {self.content.shape[0]} rows × {self.content.shape[1]} columns"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What was asked of a file: see :func:`tautcut.formats.read`."""
+
+    kind: str | None = None
+    columns: tuple[str, ...] | None = None
+    id_column: str | None = None
+    label_column: str | None = None
+    array: str | None = None
+
+
+def decided(
+    matrix: Matrix,
+    ids: NDArray[Any],
+    kind: str | None,
+    *,
+    notes: Sequence[str] = (),
+    names: tuple[str, ...] | None = None,
+    labels: NDArray[np.str_] | None = None,
+    image_shape: tuple[int, int] | None = None,
+) -> Data:
+    """The matrix as features or as a graph: what was asked for, else what its content says."""
+    if matrix.shape[0] == 0 or matrix.shape[1] == 0:
+        raise InputError(f"the file holds no numbers: its shape is {matrix.shape}. Give at least one row and column.")
+    why = "" if kind is not None else _why_graph(matrix)
+    if kind == "graph" or why:
+        said = (f"Taken for similarities, not distances, because {why}.",) if why else ()
+        return Data(Graph.from_any(matrix), ids, (*notes, *said), labels=labels)
+    return Data(matrix, ids, tuple(notes), names, labels, image_shape)
+
+
+def _why_graph(matrix: Matrix) -> str:
+    """Why the matrix looks like the weights of a graph; empty if it does not."""
+    if matrix.shape[0] != matrix.shape[1]:
+        return ""
+    if isinstance(matrix, np.ndarray):
+        is_graph = not matrix.diagonal().any() and bool((matrix >= 0).all())
+        is_graph = is_graph and np.allclose(matrix, matrix.T, rtol=ROUNDING, atol=0)
+        return "the matrix is square, symmetric and non-negative, with a zero diagonal" if is_graph else ""
+    gap = abs(matrix - matrix.T)
+    is_symmetric = gap.nnz == 0 or float(gap.max()) <= ROUNDING * float(abs(matrix).max())
+    return "the matrix is sparse, square and symmetric" if is_symmetric else ""
+
+
+def real(array: Any, path: Path) -> NDArray[Any]:
+    """The array, if it holds real numbers; half precision and booleans become what others can compute with."""
+    values: NDArray[Any] = np.asarray(array)
+    if values.dtype.kind not in "biuf":
+        raise InputError(f"'{path}' must hold real numbers; found dtype {values.dtype}. Convert it first.")
+    if values.dtype.kind == "b":
+        return values.astype(np.uint8)
+    return values.astype(np.float32) if values.dtype == np.float16 else values
+
+
+@contextmanager
+def reading(path: Path, what: str) -> Iterator[None]:
+    """Turn what other packages say about a damaged file into one sentence."""
+    try:
+        yield
+    except InputError:
+        raise
+    except UnicodeDecodeError as error:
+        raise InputError(f"'{path}' is not {what}: byte {error.start} is not UTF-8 text. Save it as UTF-8.") from error
+    except _DAMAGED as error:
+        raise InputError(
+            f"'{path}' cannot be read as {what}: {brief(error)}. Check that the file is whole and its suffix right."
+        ) from error
+
+
+def brief(error: BaseException) -> str:
+    """The first line of an error's message, printable and short."""
+    lines = str(error).strip().splitlines() or [""]
+    text = "".join(c if c.isprintable() else "?" for c in lines[0][:200]).rstrip(". ")
+    return text or type(error).__name__
+
+
+def optional(module: str, what: str) -> Any:
+    """A module that only some formats need; a sentence if it is not installed."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise InputError(
+            f"{what} needs the package {package}, which is not installed: pip install 'tautcut[formats]'."
+        ) from error

@@ -1,0 +1,236 @@
+"""Labels: known ones read from a table of id and label, found ones written with confidence and memberships. It owns
+what an unknown label looks like, and keeps ids that begin like a formula from being run by a spreadsheet.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tautcut.errors import InputError
+from tautcut.formats.annotated import write_h5ad
+from tautcut.formats.base import optional, reading
+from tautcut.formats.tables import ID_NAMES, LABEL_NAMES, header, rows
+from tautcut.writing import replacing, writable
+
+UNKNOWN = frozenset({"", "-1", "nan"})
+DIGITS = 6  # of confidence and memberships in text
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+@dataclass(frozen=True, eq=False)
+class Labelling:
+    """A label for each vertex, and how sure it is.
+
+    Attributes
+    ----------
+    ids, labels : ndarray of shape (n,)
+    confidence : ndarray of shape (n,)
+        From 0 to 1: the margin of the neighbours' mean membership.
+    memberships : ndarray of shape (n, n_classes)
+    classes : ndarray of shape (n_classes,)
+        What the columns of `memberships` stand for, sorted.
+    about : mapping
+        Numbers and words about the run, such as its energy.
+    """
+
+    ids: NDArray[Any]
+    labels: NDArray[Any]
+    confidence: NDArray[Any]
+    memberships: NDArray[Any]
+    classes: NDArray[Any]
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns of a table."""
+        return ["id", "label", "confidence", *(f"membership_{one}" for one in self.classes.tolist())]
+
+
+# ---------------------------------------------------------------- known labels
+
+
+def known_labels(texts: ArrayLike) -> NDArray[Any]:
+    """One label per vertex from text: None where it is unknown; numbers if all others are whole numbers.
+
+    Unknown is an empty cell, −1 or NaN.
+
+    Examples
+    --------
+    >>> known_labels(["3", "", "5", "-1"]).tolist()
+    [3, None, 5, None]
+    """
+    words = [None if word.strip().casefold() in UNKNOWN else word for word in np.asarray(texts, dtype=np.str_).tolist()]
+    given = [word for word in words if word is not None]
+    if not given:
+        raise InputError("no label is known: every one is empty, −1 or NaN. Give at least one label per class.")
+    numbers = {word: _whole(word) for word in given}
+    is_whole = all(value is not None for value in numbers.values())
+    values = [None if word is None else numbers[word] if is_whole else word for word in words]
+    return np.array(values, dtype=object)
+
+
+def _whole(word: str) -> int | None:
+    """The whole number in a word, which may be written as 3.0."""
+    try:
+        value = float(word)
+    except ValueError:
+        return None
+    return int(value) if value.is_integer() else None
+
+
+def read_labels(path: Path, ids: NDArray[Any]) -> NDArray[Any]:
+    """The known labels of the vertices, in the order of their ids, from a table of id and label.
+
+    The columns are those named id and label, else the first two. Vertices that the table leaves out are unknown.
+    """
+    if path.suffix.lower() not in (".csv", ".tsv", ".txt"):
+        raise InputError(f"labels are read from .csv, .tsv or .txt files of id and label; found '{path}'.")
+    if not path.is_file():
+        raise InputError(f"there is no file '{path}' of labels. Check the path.")
+    places = {str(one): place for place, one in enumerate(ids.tolist())}
+    if len(places) < len(ids):
+        raise InputError("the ids of the input are not distinct, so labels cannot be joined to them. Rename them.")
+    with reading(path, "a table of id and label"):
+        pairs = list(_pairs(path))
+    texts = np.full(len(ids), "", dtype=object)
+    for line, id_, label in pairs:
+        if id_ not in places:
+            raise InputError(f"line {line} of '{path}' labels {id_[:40]!r}, which is not an id of the input.")
+        place = places[id_]
+        if texts[place] not in ("", label):
+            raise InputError(f"line {line} of '{path}' labels {id_[:40]!r} again, and differently. Keep one.")
+        texts[place] = label
+    return known_labels(texts.astype(np.str_))
+
+
+def _pairs(path: Path) -> Iterator[tuple[int, str, str]]:
+    """Line, id and label of each row."""
+    lines = list(rows(path))
+    if not lines:
+        raise InputError(f"'{path}' is empty. Give a table of id and label.")
+    names = [cell.strip().casefold() for cell in lines[0][1]]
+    is_named = bool(LABEL_NAMES.intersection(names) or ID_NAMES.intersection(names))
+    has_header = is_named or header([cells for _, cells in lines])[1]
+    if len(names) < 2 or (len(names) > 2 and not (is_named and LABEL_NAMES.intersection(names))):
+        raise InputError(f"labels need two columns, id and label; '{path}' has {len(names)}, and no such names.")
+    id_ = next((j for j, name in enumerate(names) if name in ID_NAMES), 0)
+    label = next((j for j, name in enumerate(names) if name in LABEL_NAMES and j != id_), 1 - min(id_, 1))
+    for line, cells in lines[has_header:]:
+        if len(cells) != len(names):
+            raise InputError(f"'{path}' is uneven or cut short: line {line} has {len(cells)} columns.")
+        yield line, _as_written(cells[id_].strip()), _as_written(cells[label].strip())
+
+
+# ---------------------------------------------------------------- found labels
+
+
+def check_label_path(path: Path, source: Path) -> Path:
+    """The path, if labels can be written there; what it needs is installed, and a .h5ad has one to be copied from."""
+    path = writable(path, tuple(_WRITERS), source=source if source.exists() else None)
+    suffix = path.suffix.lower()
+    if suffix == ".parquet":
+        optional("pyarrow.parquet", "writing Parquet")
+    if suffix == ".h5ad" and source.suffix.lower() != ".h5ad":
+        raise InputError(f"'{path}' would be a copy of the input with labels, but the input '{source}' is no .h5ad.")
+    return path
+
+
+def write_labels(path: Path, found: Labelling, *, source: Path) -> None:
+    """Write labels, confidence and memberships in the format of the suffix; the file appears whole or not at all.
+
+    Parameters
+    ----------
+    path : Path
+        Ends in .csv, .tsv, .parquet, .json, .npy (a structured array) or .h5ad (a copy of the source with labels).
+    found : Labelling
+    source : Path
+        What the labels are of.
+    """
+    path = check_label_path(path, source)
+    with replacing(path) as part:
+        _WRITERS[path.suffix.lower()](part, found, source)
+
+
+def _write_csv(path: Path, found: Labelling, source: Path) -> None:
+    _write_text(path, found, ",")
+
+
+def _write_tsv(path: Path, found: Labelling, source: Path) -> None:
+    _write_text(path, found, "\t")
+
+
+def _write_text(path: Path, found: Labelling, delimiter: str) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
+        writer.writerow(found.columns)
+        for id_, label, numbers in _records(found):
+            writer.writerow([_inert(id_), _inert(label), *(f"{one:.{DIGITS}g}" for one in numbers)])
+
+
+def _write_json(path: Path, found: Labelling, source: Path) -> None:
+    vertices = [
+        {"id": id_, "label": label, "confidence": numbers[0], "memberships": numbers[1:]}
+        for id_, label, numbers in _records(found)
+    ]
+    content = {**found.about, "classes": found.classes.tolist(), "vertices": vertices}
+    path.write_text(json.dumps(content, ensure_ascii=False, allow_nan=False), encoding="utf-8")
+
+
+def _write_npy(path: Path, found: Labelling, source: Path) -> None:
+    n, R = found.memberships.shape
+    fields = [("id", found.ids.dtype), ("label", found.labels.dtype), ("confidence", "f4"), ("memberships", "f4", (R,))]
+    table = np.empty(n, dtype=np.dtype(fields))
+    table["id"], table["label"] = found.ids, found.labels
+    table["confidence"], table["memberships"] = found.confidence, found.memberships
+    with path.open("wb") as file:
+        np.save(file, table, allow_pickle=False)
+
+
+def _write_parquet(path: Path, found: Labelling, source: Path) -> None:
+    pa, pq = optional("pyarrow", "writing Parquet"), optional("pyarrow.parquet", "writing Parquet")
+    columns = [found.ids.tolist(), found.labels.tolist(), found.confidence, *found.memberships.T]
+    arrays = [pa.array(column) for column in columns]
+    with path.open("wb") as file:
+        pq.write_table(pa.Table.from_arrays(arrays, names=found.columns), file)
+
+
+def _write_h5ad(path: Path, found: Labelling, source: Path) -> None:
+    write_h5ad(
+        path, source, labels=found.labels, classes=found.classes, confidence=found.confidence,
+        memberships=found.memberships, about=found.about,
+    )  # fmt: skip
+
+
+def _records(found: Labelling) -> Iterator[tuple[Any, Any, list[float]]]:
+    """Id, label, and the rounded numbers of each vertex."""
+    numbers = np.column_stack([found.confidence, found.memberships]).astype(np.float64).round(DIGITS)
+    return zip(found.ids.tolist(), found.labels.tolist(), numbers.tolist(), strict=True)
+
+
+def _inert(value: Any) -> Any:
+    """Text that a spreadsheet does not take for a formula: it is marked by an apostrophe."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+
+
+def _as_written(cell: str) -> str:
+    """A cell without the mark that `_inert` put there."""
+    return cell[1:] if cell[:1] == "'" and cell[1:].startswith(_FORMULA) else cell
+
+
+_WRITERS: dict[str, Callable[[Path, Labelling, Path], None]] = {
+    ".csv": _write_csv,
+    ".tsv": _write_tsv,
+    ".parquet": _write_parquet,
+    ".json": _write_json,
+    ".npy": _write_npy,
+    ".h5ad": _write_h5ad,
+}

@@ -1,0 +1,356 @@
+"""What the page of a run says: every number on it, as plain dicts, lists, numbers and strings. This module measures a
+partition and chooses what is shown of it (points of the map, representatives, least certain points); it knows no
+HTML, and it looks for no partition.
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from tautcut.diagnostics import Diagnosis, confidence
+from tautcut.graph import Graph
+from tautcut.problem import IntArray, Partition
+from tautcut.report.layout import lay_out
+from tautcut.solver import Result
+
+FloatArray = NDArray[np.float64]
+Json = dict[str, Any]
+
+# What is shown at most. With these the page stays far below 5 MB whatever the graph.
+MAP_POINTS, MAP_EDGES = 20_000, 20_000
+SHOWN_CLUSTERS = 40  # with a row of the heat map, representatives and a profile; the table has them all
+REPRESENTATIVES, UNCERTAIN, TYPICAL_FEATURES = 8, 24, 5
+HISTORY_STEPS, PROFILE_RANKS = 400, 81
+THUMBNAIL = 48  # pixels, the longer side
+LONGEST_TEXT = 48  # characters of an id or a name
+COLOURS = 10  # in the style sheet; further clusters share a colour and differ in shape
+
+DOUBTFUL = 1 / 3  # confidence below which fewer than two thirds of the neighbourhood agree, of two clusters
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """What a page is about: the run, and what its user knows of the vertices. Validated by `page.write_page`."""
+
+    result: Result
+    diagnosis: Diagnosis
+    names: Sequence[str]
+    settings: Mapping[str, Any]
+    ids: Sequence[str] | None = None
+    features: Any = None
+    feature_names: Sequence[str] | None = None
+    images: NDArray[Any] | None = None
+    coordinates: FloatArray | None = None
+
+    @property
+    def graph(self) -> Graph:
+        return self.result.problem.graph
+
+    @property
+    def partition(self) -> Partition:
+        return self.result.partition
+
+    @cached_property
+    def confidence(self) -> FloatArray:
+        """The confidence of every vertex."""
+        return confidence(self.graph, self.partition.labels, self.result.problem.n_clusters)
+
+    @cached_property
+    def depth(self) -> FloatArray:
+        """The mean confidence of the neighbours' neighbours: many vertices have confidence 1, few lie deep."""
+        W, degrees = self.graph.to_scipy(), np.maximum(self.graph.degrees, np.finfo(np.float64).tiny)
+        return np.asarray(W @ ((W @ self.confidence) / degrees) / degrees, dtype=np.float64).round(6)
+
+    @cached_property
+    def indicator(self) -> sp.csr_matrix[np.float64]:
+        """The partition as a matrix of zeros and ones, (n_vertices, n_clusters)."""
+        n, labels = self.graph.n_vertices, self.partition.labels
+        return sp.csr_matrix((np.ones(n), (np.arange(n), labels)), shape=(n, self.result.problem.n_clusters))
+
+    @cached_property
+    def between(self) -> FloatArray:
+        """Weight between each two clusters, (n_clusters, n_clusters); twice the weight inside on the diagonal."""
+        Y = self.indicator
+        return np.asarray((Y.T @ self.graph.to_scipy() @ Y).toarray(), dtype=np.float64)
+
+    @cached_property
+    def grey(self) -> tuple[float, float]:
+        """The smallest value of the images, and the factor that makes their largest 255."""
+        if self.images is None:
+            return 0.0, 0.0
+        low, high = float(np.min(self.images)), float(np.max(self.images))
+        return low, 255.0 / (high - low) if high > low else 0.0
+
+    def point(self, vertex: int) -> Json:
+        """What is said of one point where it is listed."""
+        listed: Json = {"vertex": vertex, "confidence": _short(self.confidence[vertex])}
+        if self.ids is not None:
+            listed["id"] = clipped(self.ids[vertex])
+        if self.images is not None:
+            low, factor = self.grey
+            listed["image"] = _data_uri((_thumbnail(self.images[vertex]) - low) * factor)
+        return listed
+
+
+def content_of(subject: Subject, circumstances: Mapping[str, Any]) -> Json:
+    """Everything that the page shows; `circumstances` are the versions, the machine and the time."""
+    shown = np.sort(np.argsort(-subject.partition.sizes, kind="stable")[:SHOWN_CLUSTERS])
+    representatives = {int(r): _representatives(subject, int(r)) for r in shown}
+    uncertain = _least_certain(subject)
+    always = [*uncertain, *(vertex for few in representatives.values() for vertex in few)]
+    return {
+        "summary": _summary(subject),
+        "clusters": _clusters(subject),
+        "shown": shown.tolist(),
+        "matrix": [[_short(w) for w in row] for row in subject.between[np.ix_(shown, shown)]],
+        "map": _map(subject, np.array(always, dtype=np.int64)),
+        "representatives": [[subject.point(vertex) for vertex in few] for few in representatives.values()],
+        "typical": _typical_features(subject, shown),
+        "uncertain": [_doubt(subject, vertex) for vertex in uncertain],
+        "profiles": [_profile(subject.result.memberships, subject.partition, int(r)) for r in shown],
+        "history": _history(subject.result),
+        "findings": subject.diagnosis.to_dict()["findings"],
+        "settings": {clipped(str(name)): _plain(value) for name, value in subject.settings.items()},
+        "circumstances": _plain(circumstances),
+    }
+
+
+def clipped(text: str) -> str:
+    """The text, shortened in the middle where it is too long for a page with thousands of them."""
+    head = LONGEST_TEXT // 2
+    return text if len(text) <= LONGEST_TEXT else f"{text[:head]}…{text[head + 1 - LONGEST_TEXT :]}"
+
+
+def _summary(subject: Subject) -> Json:
+    result, graph = subject.result, subject.graph
+    total, inside = float(subject.between.sum()), float(np.trace(subject.between))
+    return {
+        "n_points": graph.n_vertices,
+        "n_edges": graph.n_edges,
+        "n_clusters": result.problem.n_clusters,
+        "lam": _short(result.problem.lam[0]) if np.ptp(result.problem.lam) == 0 else None,
+        "n_labelled": int(result.problem.is_labelled.sum()),
+        "is_unweighted": graph.is_unweighted,
+        "energy": _short(result.partition.energy),
+        "relaxed_energy": _short(result.relaxed_energy),
+        "status": str(result.status),
+        "n_iter": result.n_iter,
+        "kept": _short(inside / total) if total > 0 else None,
+        "confidence": _short(subject.confidence.mean()),
+        "doubtful": int((subject.confidence < DOUBTFUL).sum()),
+        "doubtful_below": _short(DOUBTFUL),
+    }
+
+
+def _clusters(subject: Subject) -> list[Json]:
+    """One line for each cluster."""
+    partition, volumes = subject.partition, subject.between.sum(axis=1)
+    sure = np.bincount(partition.labels, subject.confidence, partition.sizes.size) / np.maximum(partition.sizes, 1)
+    colours = _colours(subject.between)
+    return [
+        {
+            "name": clipped(subject.names[r]),
+            "colour": colours[r],
+            "size": int(partition.sizes[r]),
+            "term": _short(partition.terms[r]),
+            "volume": _short(volumes[r]),
+            "cut": _short(volumes[r] - subject.between[r, r]),
+            "confidence": _short(sure[r]),
+        }
+        for r in range(partition.sizes.size)
+    ]
+
+
+def _colours(between: FloatArray) -> list[int]:
+    """A colour for each cluster. After the first round of them, clusters of one colour have little between them."""
+    colours = np.arange(len(between))
+    for first in range(COLOURS, len(between), COLOURS):
+        drawn = np.eye(COLOURS)[colours[:first]]
+        few, chosen = linear_sum_assignment(between[first : first + COLOURS, :first] @ drawn)
+        colours[first + few] = chosen
+    return [int(colour) for colour in colours]
+
+
+def _representatives(subject: Subject, cluster: int) -> list[int]:
+    """Members deep inside the cluster, none next to another while there is a choice; the most central first."""
+    members = np.flatnonzero(subject.partition.labels == cluster)
+    ranked = members[np.lexsort((-subject.graph.degrees[members], -subject.depth[members]))].tolist()
+    chosen: list[int] = []
+    taken: set[int] = set()
+    for vertex in ranked:
+        if len(chosen) == REPRESENTATIVES:
+            break
+        if vertex not in taken:
+            chosen.append(vertex)
+            taken |= {vertex, *_neighbours(subject.graph, vertex).tolist()}
+    rest = (vertex for vertex in ranked if vertex not in chosen)
+    return [*chosen, *(next(rest) for _ in range(min(REPRESENTATIVES, len(ranked)) - len(chosen)))]
+
+
+def _least_certain(subject: Subject) -> list[int]:
+    """The vertices of lowest confidence, of those whose label was not given and whose neighbours do not all agree."""
+    free = np.flatnonzero(~subject.result.problem.is_labelled & (subject.confidence < 1 - 1e-9))
+    lowest: list[int] = free[np.argsort(subject.confidence[free], kind="stable")[:UNCERTAIN]].tolist()
+    return lowest
+
+
+def _doubt(subject: Subject, vertex: int) -> Json:
+    """A point, with its cluster and the one that it could as well be in."""
+    label = int(subject.partition.labels[vertex])
+    one = slice(subject.graph.indptr[vertex], subject.graph.indptr[vertex + 1])
+    neighbours = subject.partition.labels[subject.graph.indices[one]]
+    votes = np.bincount(neighbours, subject.graph.weights[one], subject.partition.sizes.size)
+    votes[label] = 0
+    other = int(votes.argmax()) if votes.any() else None
+    return {**subject.point(vertex), "cluster": label, "other": other}
+
+
+def _neighbours(graph: Graph, vertex: int) -> NDArray[Any]:
+    return graph.indices[graph.indptr[vertex] : graph.indptr[vertex + 1]]
+
+
+def _map(subject: Subject, always: IntArray) -> Json:
+    """The points and edges of the map, as base64 of little-endian integers: small, and quick to read."""
+    graph, rng = subject.graph, np.random.default_rng(0)
+    given = subject.coordinates
+    position = lay_out(graph) if given is None else given
+    shown = np.arange(graph.n_vertices)
+    if shown.size > MAP_POINTS:
+        others = np.setdiff1d(shown, always)
+        always = np.setdiff1d(shown, others)
+        shown = np.sort(np.r_[always, rng.choice(others, MAP_POINTS - always.size, replace=False)])
+    corner, width = position[shown].min(axis=0), max(float(np.ptp(position[shown], axis=0).max()), 1e-12)
+    grid = np.round((position[shown] - corner) / width * 65535)
+    drawn: Json = {
+        "is_given": given is not None,
+        "x": _packed(grid[:, 0], "<u2"),
+        "y": _packed(grid[:, 1], "<u2"),
+        "vertex": _packed(shown, "<u4"),
+        "cluster": _packed(subject.partition.labels[shown], "<u2"),
+        "confidence": _packed(np.round(subject.confidence[shown] * 255), "u1"),
+        "edges": _packed(_shown_edges(graph, shown, rng), "<u2"),
+    }
+    return (
+        drawn if subject.ids is None else drawn | {"ids": [clipped(subject.ids[vertex]) for vertex in shown.tolist()]}
+    )
+
+
+def _shown_edges(graph: Graph, shown: IntArray, rng: np.random.Generator) -> IntArray:
+    """Pairs of places in `shown`, for the edges between shown points; a sample where there are too many."""
+    place = np.full(graph.n_vertices, -1, dtype=np.int64)
+    place[shown] = np.arange(shown.size)
+    ends = np.column_stack([np.repeat(place, np.diff(graph.indptr)), place[graph.indices]])
+    ends = ends[(ends[:, 0] >= 0) & (ends[:, 0] < ends[:, 1])]
+    few = rng.choice(len(ends), MAP_EDGES, replace=False) if len(ends) > MAP_EDGES else slice(None)
+    return ends[few].ravel()
+
+
+def _typical_features(subject: Subject, shown: IntArray) -> list[list[Json]] | None:
+    """For each cluster, the features whose mean differs most from the overall mean, in standard deviations."""
+    X, names = subject.features, subject.feature_names
+    if X is None or subject.images is not None:
+        return None
+    is_sparse = sp.issparse(X)
+    squares = X.multiply(X) if is_sparse else np.square(X, dtype=np.float64)
+    overall = np.asarray(X.mean(axis=0), dtype=np.float64).ravel()
+    spread = np.sqrt(np.maximum(np.asarray(squares.mean(axis=0)).ravel() - overall**2, 0))
+    sums = subject.indicator.T @ X
+    means = np.asarray(sums.toarray() if is_sparse else sums) / np.maximum(subject.partition.sizes, 1)[:, None]
+    shift = np.zeros_like(means)
+    np.divide(means - overall, spread, out=shift, where=spread > 1e-9 * np.abs(overall))
+    return [
+        [
+            {
+                "name": clipped(names[column]) if names is not None else f"feature {column}",
+                "mean": _short(means[r, column]),
+                "overall": _short(overall[column]),
+                "shift": _short(shift[r, column]),
+            }
+            for column in np.argsort(-np.abs(shift[r]), kind="stable")[:TYPICAL_FEATURES].tolist()
+        ]
+        for r in shown
+    ]
+
+
+def _profile(memberships: FloatArray, partition: Partition, cluster: int) -> Json:
+    """The memberships of a cluster sorted in decreasing order, as far as twice its size, and the step at its size."""
+    size, column = int(partition.sizes[cluster]), memberships[:, cluster]
+    is_member = partition.labels == cluster
+    last = max(min(2 * size, column.size) - 1, 0)
+    ranks = np.unique(np.linspace(0, last, PROFILE_RANKS).round().astype(np.int64))
+    return {
+        "ranks": ranks.tolist(),
+        "values": np.sort(column)[::-1][ranks].round(3).tolist(),
+        "inside": _short(column[is_member].sum() / max(size, 1)),
+        "outside": _short(column[~is_member].sum() / max(column.size - size, 1)),
+        "soft": int((column[is_member] < 0.5).sum()),
+    }
+
+
+def _history(result: Result) -> list[Json]:
+    """The steps of the run, thinned where there are many, the last one kept."""
+    steps = result.history
+    few = np.linspace(0, len(steps) - 1, min(len(steps), HISTORY_STEPS)).round().astype(np.int64).tolist()
+    return [
+        {"iterations": one.iterations, "relaxed": _short(one.relaxed_energy), "energy": _short(one.energy)}
+        for one in (steps[k] for k in few)
+    ]
+
+
+def _short(value: float) -> float | None:
+    """The number to six digits; None where it is infinite or not a number, which JSON does not have."""
+    return float(f"{float(value):.6g}") if np.isfinite(value) else None
+
+
+def _plain(value: Any) -> Any:
+    """Whatever a setting is, as JSON has it; what JSON does not have becomes its text."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return _plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, float):
+        return value if np.isfinite(value) else str(value)
+    return value if value is None or isinstance(value, str | int | bool) else str(value)
+
+
+def _packed(values: NDArray[Any], kind: str) -> str:
+    return base64.b64encode(values.astype(kind).tobytes()).decode("ascii")
+
+
+def _thumbnail(image: NDArray[Any]) -> FloatArray:
+    """The image by block means, so that no side is longer than THUMBNAIL."""
+    factor = -(-max(image.shape) // THUMBNAIL)
+    pad = [(0, -side % factor) for side in image.shape]
+    padded = np.pad(image.astype(np.float64), pad, mode="edge")
+    h, w = padded.shape
+    return np.asarray(padded.reshape(h // factor, factor, w // factor, factor).mean(axis=(1, 3)))
+
+
+def _data_uri(grey: FloatArray) -> str:
+    """The image as a PNG in a data URI: grey, eight bits."""
+    height, width = grey.shape
+    rows = np.zeros((height, width + 1), dtype=np.uint8)  # each row begins with its filter: none
+    rows[:, 1:] = np.clip(np.round(grey), 0, 255)
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    parts: Iterable[tuple[bytes, bytes]] = (
+        (b"IHDR", header),
+        (b"IDAT", zlib.compress(rows.tobytes(), 9)),
+        (b"IEND", b""),
+    )
+    chunks = (
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in parts
+    )
+    return "data:image/png;base64," + base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"".join(chunks)).decode("ascii")

@@ -1,0 +1,219 @@
+"""Cells in, clusters and classes written into the AnnData object as scanpy does, and through a file and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from tautcut import MTVClassifier, MTVClustering, knn_graph
+from tautcut.anndata import classify, cluster
+from tautcut.errors import InputError
+
+anndata = pytest.importorskip("anndata")
+pandas = pytest.importorskip("pandas")
+
+KINDS = np.repeat(["B", "NK", "T"], 30)
+
+
+def points() -> np.ndarray:
+    centres = np.array([[0.0, 0], [4, 0], [2, 3]])
+    return np.repeat(centres, 30, axis=0) + np.random.default_rng(0).normal(scale=0.8, size=(90, 2))
+
+
+PCA = points()
+
+
+def cells(*, has_pca: bool = True, has_graph: bool = True) -> Any:
+    """90 cells; X is noise, so that only the graph and the PCA know the kinds."""
+    noise = np.random.default_rng(1).normal(size=(90, 5)).astype(np.float32)
+    adata = anndata.AnnData(noise, obs=pandas.DataFrame(index=[f"cell{i}" for i in range(90)]))
+    if has_pca:
+        adata.obsm["X_pca"] = PCA
+    if has_graph:
+        adata.obsp["connectivities"] = knn_graph(PCA, 7).to_scipy().astype(np.float32)
+    return adata
+
+
+def with_labels(column: Any, **knobs: Any) -> Any:
+    adata = cells(**knobs)
+    adata.obs["known"] = column
+    return adata
+
+
+def few(unknown: Any = None) -> list[Any]:
+    return [kind if i % 30 < 3 else unknown for i, kind in enumerate(KINDS.tolist())]
+
+
+# ---------------------------------------------------------------- clustering
+
+
+def test_what_is_written_is_what_the_estimator_finds() -> None:
+    adata = cells()
+    assert cluster(adata, 3) is None
+    model = MTVClustering(3, affinity="precomputed", random_state=0).fit(adata.obsp["connectivities"])
+    column = adata.obs["tautcut"]
+    assert column.tolist() == [str(label) for label in model.labels_]
+    assert isinstance(column.dtype, pandas.CategoricalDtype)
+    assert column.cat.categories.tolist() == ["0", "1", "2"]
+    np.testing.assert_array_equal(adata.obsm["X_tautcut_memberships"], model.memberships_)
+    assert adata.uns["tautcut"]["energy"] == model.energy_
+    assert adata.uns["tautcut"]["status"] == str(model.status_)
+    assert adata.uns["tautcut"]["params"]["obsp"] == "connectivities"
+    assert adata.uns["tautcut"]["params"]["n_clusters"] == 3
+
+
+def test_confidence_is_one_inside_a_cluster_and_less_at_its_border() -> None:
+    adata = cells()
+    cluster(adata, 3)
+    confidence, labels = adata.obs["tautcut_confidence"].to_numpy(), adata.obs["tautcut"].cat.codes.to_numpy()
+    W = adata.obsp["connectivities"].tocsr()
+    is_inside = np.array([set(labels[W[i].indices]) == {labels[i]} for i in range(90)])
+    assert 0 < is_inside.sum() < 90
+    np.testing.assert_allclose(confidence[is_inside], 1)
+    assert (confidence[~is_inside] < 1).all()
+    assert confidence.min() >= 0
+
+
+@pytest.mark.parametrize(
+    ("has_graph", "has_pca", "source"),
+    [(True, True, {"obsp": "connectivities"}), (False, True, {"use_rep": "X_pca"}), (False, False, {"use_rep": "X"})],
+)
+def test_the_graph_comes_before_the_pca_and_that_before_x(has_graph: bool, has_pca: bool, source: Any) -> None:
+    adata = cells(has_pca=has_pca, has_graph=has_graph)
+    cluster(adata, 3)
+    params = adata.uns["tautcut"]["params"]
+    assert {name: params[name] for name in ("obsp", "use_rep") if name in params} == source
+    assert params["affinity"] == ("precomputed" if has_graph else "knn")
+
+
+def test_what_is_named_is_what_is_used() -> None:
+    adata = cells()
+    adata.obsp["other"] = knn_graph(adata.X, 6).to_scipy()
+    cluster(adata, 3, obsp="other", key_added="graph")
+    cluster(adata, 3, use_rep="X", n_neighbors=6, key_added="features")
+    assert adata.uns["graph"]["energy"] == adata.uns["features"]["energy"]
+    cluster(adata, 3, use_rep="X_pca", n_neighbors=7, key_added="pca")
+    cluster(adata, 3)
+    assert adata.uns["pca"]["energy"] == adata.uns["tautcut"]["energy"] != adata.uns["graph"]["energy"]
+
+
+def test_sparse_features_are_features() -> None:
+    adata = cells(has_graph=False)
+    adata.X = sp.csr_matrix(adata.X)
+    cluster(adata, 3, use_rep="X", key_added="sparse")
+    assert adata.obs["sparse"].nunique() == 3
+
+
+def test_a_copy_leaves_the_original_alone() -> None:
+    adata = cells()
+    out = cluster(adata, 3, copy=True)
+    assert "tautcut" in out.obs
+    assert out.obs_names.equals(adata.obs_names)
+    assert not {"tautcut", "tautcut_confidence"} & set(adata.obs)
+    assert not adata.uns
+    assert set(adata.obsm) == {"X_pca"}
+
+
+def test_a_second_run_replaces_the_first() -> None:
+    adata = cells()
+    cluster(adata, 3)
+    cluster(adata, 2)
+    assert adata.obs["tautcut"].cat.categories.tolist() == ["0", "1"]
+    assert adata.obsm["X_tautcut_memberships"].shape == (90, 2)
+
+
+def test_settings_reach_the_estimator() -> None:
+    adata = cells()
+    cluster(adata, 3, class_prior=[0.5, 0.3, 0.2], search="none", n_init=1, min_cluster_size=2, random_state=5)
+    params = adata.uns["tautcut"]["params"]
+    assert (params["search"], params["n_init"], params["min_cluster_size"], params["random_state"]) == ("none", 1, 2, 5)
+    np.testing.assert_array_equal(params["class_prior"], [0.5, 0.3, 0.2])
+
+
+def test_a_file_keeps_every_result(tmp_path: Any) -> None:
+    adata = with_labels(few())
+    cluster(adata, 3, class_prior=[0.4, 0.3, 0.3])
+    classify(adata, "known", key_added="kind")
+    adata.write_h5ad(tmp_path / "cells.h5ad")
+    back = anndata.read_h5ad(tmp_path / "cells.h5ad")
+    for key in ("tautcut", "kind"):
+        assert back.obs[key].tolist() == adata.obs[key].tolist()
+        np.testing.assert_array_equal(back.obsm[f"X_{key}_memberships"], adata.obsm[f"X_{key}_memberships"])
+        assert back.uns[key]["energy"] == adata.uns[key]["energy"]
+        assert set(back.uns[key]["params"]) == set(adata.uns[key]["params"])
+
+
+# ---------------------------------------------------------------- few labels
+
+
+@pytest.mark.parametrize(
+    "column",
+    [few(), few(np.nan), pandas.Categorical(few()), pandas.array(few(), dtype="string")],
+    ids=["none", "nan", "categorical", "string"],
+)
+def test_missing_labels_are_filled_and_known_ones_kept(column: Any) -> None:
+    adata = with_labels(column)
+    assert classify(adata, "known", key_added="kind") is None
+    found = adata.obs["kind"]
+    assert found.cat.categories.tolist() == ["B", "NK", "T"]
+    assert (found == KINDS).mean() > 0.9
+    is_known = np.arange(90) % 30 < 3
+    assert (found[is_known] == KINDS[is_known]).all()
+    assert adata.uns["kind"]["params"]["labels_key"] == "known"
+    assert adata.obsm["X_kind_memberships"].shape == (90, 3)
+    np.testing.assert_array_equal(adata.obsm["X_kind_memberships"].argmax(axis=1), found.cat.codes)
+
+
+def test_a_word_may_stand_for_unknown() -> None:
+    adata = with_labels(pandas.Categorical(few("Unknown")))
+    classify(adata, "known", unknown="Unknown")
+    assert adata.obs["tautcut"].cat.categories.tolist() == ["B", "NK", "T"]
+    classify(adata, "known", key_added="four")
+    assert "Unknown" in adata.obs["four"].cat.categories
+
+
+def test_numbers_become_the_words_that_scanpy_has_for_groups() -> None:
+    numbers = [{"B": 2, "NK": 10, "T": 30}.get(kind, -1) for kind in few("")]
+    adata = with_labels(numbers)
+    out = classify(adata, "known", copy=True)
+    assert out.obs["tautcut"].cat.categories.tolist() == ["2", "10", "30"]
+    model = MTVClassifier(affinity="precomputed", random_state=0).fit(adata.obsp["connectivities"], numbers)
+    assert out.obs["tautcut"].tolist() == [str(label) for label in model.transduction_]
+    assert "tautcut" not in adata.obs
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+def test_what_is_not_there_is_named_with_what_is() -> None:
+    adata = with_labels(few())
+    with pytest.raises(InputError, match=r"obsm has no 'X_umap'.*'X_pca'"):
+        cluster(adata, 3, use_rep="X_umap")
+    with pytest.raises(InputError, match=r"obsp has no 'distances'.*'connectivities'"):
+        cluster(adata, 3, obsp="distances")
+    with pytest.raises(InputError, match=r"obs has no 'kind'.*'known'"):
+        classify(adata, "kind")
+    with pytest.raises(InputError, match="empty"):
+        cluster(cells(has_graph=False), 3, obsp="connectivities")
+
+
+def test_two_sources_none_and_no_cells_are_refused() -> None:
+    with pytest.raises(InputError, match="not both"):
+        cluster(cells(), 3, use_rep="X_pca", obsp="connectivities")
+    with pytest.raises(InputError, match="no X"):
+        cluster(anndata.AnnData(obs=pandas.DataFrame(index=["a", "b"])), 2)
+    with pytest.raises(InputError, match="'ndarray'"):
+        cluster(PCA, 3)
+    with pytest.raises(InputError, match="no labelled point"):
+        classify(with_labels([None] * 90), "known")
+
+
+def test_a_failure_writes_nothing() -> None:
+    adata = cells()
+    with pytest.raises(InputError):
+        cluster(adata, 91)
+    assert not adata.uns
+    assert "tautcut" not in adata.obs
