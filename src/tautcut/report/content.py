@@ -50,7 +50,7 @@ class Subject:
     ids: Sequence[str] | None = None
     features: Any = None
     feature_names: Sequence[str] | None = None
-    images: NDArray[Any] | None = None
+    images: Any = None
     coordinates: FloatArray | None = None
 
     @property
@@ -87,8 +87,6 @@ class Subject:
     @cached_property
     def grey(self) -> tuple[float, float]:
         """The smallest value of the images, and the factor that makes their largest 255."""
-        if self.images is None:
-            return 0.0, 0.0
         low, high = float(np.min(self.images)), float(np.max(self.images))
         return low, 255.0 / (high - low) if high > low else 0.0
 

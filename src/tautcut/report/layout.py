@@ -40,18 +40,18 @@ def spectral_coordinates(graph: Graph, *, rng: np.random.Generator) -> FloatArra
     """
     scale = np.zeros(graph.n_vertices)
     np.divide(1.0, np.sqrt(graph.degrees), out=scale, where=graph.degrees > 0)
-    S = sp.csr_matrix(sp.diags(scale) @ graph.to_scipy() @ sp.diags(scale))
-    X = rng.standard_normal((graph.n_vertices, min(_COLUMNS, graph.n_vertices)))
+    S = sp.csr_matrix(sp.diags(scale) @ graph.to_scipy() @ sp.diags(scale)).astype(np.float32)
+    X = rng.standard_normal((graph.n_vertices, min(_COLUMNS, graph.n_vertices)), dtype=np.float32)
     for number in range(1, _ROUNDS + 1):
         X = S @ X + X
         if number % _ORTHOGONALISED == 0:
             X = np.linalg.qr(X)[0]
-    X *= scale[:, None]
-    norms = np.linalg.norm(X, axis=1, keepdims=True)
-    np.divide(X, norms, out=X, where=norms > 0)
-    X -= X.mean(axis=0)
-    axes = np.linalg.eigh(X.T @ X)[1][:, ::-1][:, :2]
-    return np.asarray(X @ axes, dtype=np.float64)
+    V = np.asarray(X * scale[:, None], dtype=np.float64)
+    norms = np.linalg.norm(V, axis=1, keepdims=True)
+    np.divide(V, norms, out=V, where=norms > 0)
+    V -= V.mean(axis=0)
+    axes = np.linalg.eigh(V.T @ V)[1][:, ::-1][:, :2]
+    return np.asarray(V @ axes, dtype=np.float64)
 
 
 def _attract(graph: Graph, start: FloatArray, rng: np.random.Generator) -> FloatArray:

@@ -1,665 +1,935 @@
-
 "use strict";
 (() => {
-// ---------------------------------------------------------------- small things
+  // ---------------------------------------------------------------- small things
 
-const data = JSON.parse(document.getElementById("data").textContent);
-const { summary, clusters, shown } = data;
-const COLOURS = 10; // as in the style sheet
-const SHAPES = [ // unit shapes, centred; clusters beyond the tenth share a colour and differ in shape
-  null,
-  [[-0.9, -0.9], [0.9, -0.9], [0.9, 0.9], [-0.9, 0.9]],
-  [[0, -1.2], [1.1, 0.8], [-1.1, 0.8]],
-  [[0, -1.25], [1.25, 0], [0, 1.25], [-1.25, 0]],
-];
-const byId = (id) => document.getElementById(id);
-const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
-const colourOf = (r) => `var(--c${clusters[r].colour})`;
-const shapeOf = (r) => SHAPES[Math.floor(r / COLOURS) % SHAPES.length];
-
-// Text only ever enters the page through `append` and `textContent`: nothing in the data is read as HTML.
-const el = (tag, attributes = {}, ...children) => {
-  const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  node.append(...children.filter((child) => child !== null));
-  return node;
-};
-const svg = (tag, attributes = {}, ...children) => {
-  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  node.append(...children);
-  return node;
-};
-const marked = (node, r) => {
-  node.style.setProperty("--mark", colourOf(r));
-  node.dataset.cluster = r;
-  return node;
-};
-
-const count = (n) => n.toLocaleString("en-US");
-const counted = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
-const number = (x, digits = 4) => x === null ? "infinite" : x.toLocaleString("en-US", { maximumSignificantDigits: digits });
-const percent = (share) => {
-  const value = 100 * share;
-  if (value > 0 && value < 0.05) return "< 0.1 %";
-  return `${value.toLocaleString("en-US", { minimumFractionDigits: 1, maximumFractionDigits: 1 })} %`;
-};
-const fixed = (x) => x.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
-const nameOf = (point) => point.id ?? `#${point.vertex}`;
-const weightUnit = summary.is_unweighted ? "edges" : "edge weight";
-
-const mark = (r) => {
-  const shape = shapeOf(r);
-  const body = shape === null ? svg("circle", { r: 1.1 }) : svg("polygon", { points: shape.join(" ") });
-  const node = svg("svg", { viewBox: "-1.2 -1.2 2.4 2.4", class: "mark", "aria-hidden": "true" }, body);
-  node.style.setProperty("--mark", colourOf(r));
-  return node;
-};
-const named = (r) => el("span", { class: "named" }, mark(r), el("span", { class: "name", title: clusters[r].name }, clusters[r].name));
-const bar = (share, label, width) => { // a bar before its number, which takes `width` characters
-  const node = el("span", { class: "bar", "aria-hidden": "true" }, el("i"));
-  node.style.setProperty("--share", clamp(share, 0, 1));
-  const value = el("span", { class: "value" }, label);
-  value.style.minWidth = `${width}ch`;
-  return el("span", { class: "barred" }, node, value);
-};
-const cell = (content, attributes = {}) => el("td", attributes, content);
-const table = (heads, rows, attributes = {}) => {
-  const head = el("tr", {}, ...heads.map(([text, kind]) => el("th", { scope: "col", class: kind ?? "" }, text)));
-  return el("table", attributes, el("thead", {}, head), el("tbody", {}, ...rows));
-};
-
-// ---------------------------------------------------------------- one chosen cluster, everywhere
-
-let chosen = null;
-const listeners = [];
-const choose = (r) => {
-  chosen = r === chosen ? null : r;
-  for (const node of document.querySelectorAll("[data-cluster]")) {
-    const mine = node.dataset.cluster.split(" ").includes(String(chosen));
-    node.classList.toggle("is-chosen", chosen !== null && mine);
-    node.classList.toggle("is-dim", chosen !== null && !mine && !node.classList.contains("chip"));
-    if (node.classList.contains("chip")) node.setAttribute("aria-pressed", String(mine));
-  }
-  document.documentElement.style.setProperty("--chosen", chosen === null ? "transparent" : colourOf(chosen));
-  const all = byId("legend").firstElementChild;
-  all.setAttribute("aria-pressed", String(chosen === null));
-  for (const listen of listeners) listen();
-  byId("said").textContent = chosen === null ? "All clusters are shown."
-    : `Cluster ${clusters[chosen].name}, ${counted(clusters[chosen].size, "point")}, is highlighted.`;
-};
-
-const drawLegend = () => {
-  const legend = byId("legend");
-  const all = el("button", { type: "button", class: "chip", "aria-pressed": "true" }, "All clusters");
-  all.addEventListener("click", () => { if (chosen !== null) choose(null); });
-  legend.append(all);
-  clusters.forEach((cluster, r) => {
-    const chip = marked(el("button", { type: "button", class: "chip", "aria-pressed": "false", tabindex: "-1",
-      "aria-label": `Cluster ${cluster.name}, ${counted(cluster.size, "point")}` }, mark(r), cluster.name), r);
-    chip.addEventListener("click", () => choose(r));
-    legend.append(chip);
-  });
-  legend.addEventListener("keydown", (event) => {
-    const chips = [...legend.children];
-    const at = chips.indexOf(document.activeElement);
-    const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: chips.length - 1 }[event.key];
-    if (to === undefined || at < 0) return;
-    event.preventDefault();
-    const next = chips[clamp(to, 0, chips.length - 1)];
-    chips[at].tabIndex = -1;
-    next.tabIndex = 0;
-    next.focus();
-  });
-  document.addEventListener("keydown", (event) => {
-    if (event.key === "Escape" && chosen !== null) choose(null);
-  });
-};
-
-// ---------------------------------------------------------------- the head of the page
-
-const drawHead = () => {
-  const what = `${counted(summary.n_clusters, "cluster")} of ${counted(summary.n_points, "point")}`;
-  document.title = `${what} · tautcut`;
-  byId("title").textContent = what;
-  const empty = clusters.filter((cluster) => cluster.size === 0).length;
-  const kept = summary.kept === null ? "The graph has no edges, so nothing says which points belong together."
-    : `${percent(summary.kept)} of the ${weightUnit} stay${summary.is_unweighted ? "" : "s"} inside the clusters.`;
-  const doubt = `${counted(summary.doubtful, "point")} (${percent(summary.doubtful / summary.n_points)}) `
-    + `${summary.doubtful === 1 ? "lies" : "lie"} between two clusters, with confidence below ${fixed(summary.doubtful_below)}.`;
-  const gone = empty ? ` ${counted(empty, "cluster")} ${empty === 1 ? "is" : "are"} empty: ask for fewer.` : "";
-  byId("verdict").textContent = `${kept} ${doubt}${gone}`;
-  const facts = [
-    [count(summary.n_points), summary.n_labelled ? `points, ${count(summary.n_labelled)} with a given label` : "points"],
-    [count(summary.n_edges), "edges between similar points"],
-    [summary.kept === null ? "none" : percent(summary.kept), `of the ${weightUnit} inside clusters`],
-    [fixed(summary.confidence), "mean confidence, from 0 to 1"],
-    [number(summary.energy), `energy: ${weightUnit} cut per point, balanced; lower is better`],
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const { summary, clusters, shown } = data;
+  const COLOURS = 10; // as in the style sheet
+  const SHAPES = [
+    // unit shapes, centred; clusters beyond the tenth share a colour and differ in shape
+    null,
+    [
+      [-0.9, -0.9],
+      [0.9, -0.9],
+      [0.9, 0.9],
+      [-0.9, 0.9],
+    ],
+    [
+      [0, -1.2],
+      [1.1, 0.8],
+      [-1.1, 0.8],
+    ],
+    [
+      [0, -1.25],
+      [1.25, 0],
+      [0, 1.25],
+      [-1.25, 0],
+    ],
   ];
-  byId("figures").append(...facts.map(([value, label]) => el("div", {}, el("dt", {}, label), el("dd", {}, value))));
-  const made = new Date(data.circumstances.created);
-  byId("created").textContent = made.toLocaleDateString("en-GB", { day: "numeric", month: "long", year: "numeric" });
-};
+  const byId = (id) => document.getElementById(id);
+  const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
+  const colourOf = (r) => `var(--c${clusters[r].colour})`;
+  const shapeOf = (r) => SHAPES[Math.floor(r / COLOURS) % SHAPES.length];
 
-// ---------------------------------------------------------------- clusters and what lies between them
+  // Text only ever enters the page through `append` and `textContent`: nothing in the data is read as HTML.
+  const el = (tag, attributes = {}, ...children) => {
+    const node = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+    node.append(...children.filter((child) => child !== null));
+    return node;
+  };
+  const svg = (tag, attributes = {}, ...children) => {
+    const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+    node.append(...children);
+    return node;
+  };
+  const marked = (node, r) => {
+    node.style.setProperty("--mark", colourOf(r));
+    node.dataset.cluster = r;
+    return node;
+  };
 
-const drawClusters = () => {
-  byId("clusters-caption").textContent =
-    `A cluster is good if few ${weightUnit} leave it. Its cost is what leaves, divided by the smaller of its own points `
-    + `${summary.lam === null ? "(weighted by the expected shares)" : `times ${number(summary.lam)}`} and all other points, `
-    + `so that tiny clusters do not pay. The costs add up to the energy, which the method makes as low as it can. `
-    + `Choose a row to find the cluster everywhere on this page.`;
-  const largest = Math.max(...clusters.map((cluster) => cluster.size), 1);
-  const decimals = summary.energy > 0 ? clamp(2 - Math.floor(Math.log10(summary.energy / clusters.length)), 0, 12) : 0;
-  const cost = (x) => x === null ? "infinite"
-    : x.toLocaleString("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
-  const rows = clusters.map((cluster, r) => {
-    const row = marked(el("tr", {},
-      el("th", { scope: "row" }, named(r)),
-      cell(bar(cluster.size / largest, count(cluster.size), count(largest).length)),
-      cell(percent(cluster.size / summary.n_points)),
-      cell(cluster.volume > 0 ? percent(cluster.cut / cluster.volume) : "no edges"),
-      cell(cost(cluster.term)),
-      cell(cluster.size ? fixed(cluster.confidence) : "empty")), r);
-    row.addEventListener("click", () => choose(r));
-    return row;
-  });
-  const heads = [["Cluster"], ["Points"], ["Share"], [`${summary.is_unweighted ? "Edges" : "Edge weight"} leaving it`], ["Cost"], ["Mean confidence"]];
-  const made = table(heads, rows, { class: "wide" });
-  const leaving = summary.kept === null ? "no edges" : percent(1 - summary.kept);
-  made.append(el("tfoot", {}, el("tr", {}, el("th", { scope: "row" }, "All"), cell(count(summary.n_points)), cell("100.0 %"),
-    cell(leaving), cell(cost(summary.energy)), cell(fixed(summary.confidence)))));
-  byId("clusters-table").append(made);
-};
+  const count = (n) => n.toLocaleString("en-US");
+  const counted = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
+  const number = (x, digits = 4) =>
+    x === null ? "infinite" : x.toLocaleString("en-US", { maximumSignificantDigits: digits });
+  const percent = (share) => {
+    const value = 100 * share;
+    if (value > 0 && value < 0.05) return "< 0.1 %";
+    return `${value.toLocaleString("en-US", { minimumFractionDigits: 1, maximumFractionDigits: 1 })} %`;
+  };
+  const fixed = (x) => x.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+  const nameOf = (point) => point.id ?? `#${point.vertex}`;
+  const weightUnit = summary.is_unweighted ? "edges" : "edge weight";
 
-const drawBetween = () => {
-  const share = (i, j) => clusters[shown[i]].volume > 0 ? data.matrix[i][j] / clusters[shown[i]].volume : 0;
-  const places = shown.map((_, i) => i);
-  const most = Math.max(...places.flatMap((i) => places.filter((j) => j !== i).map((j) => share(i, j))), 1e-12);
-  const heat = (i, j) => {
-    const [from, to] = [clusters[shown[i]].name, clusters[shown[j]].name];
-    const node = el("td", {}, data.matrix[i][j] > 0 ? percent(share(i, j)).replace(" %", "") : "·");
-    node.dataset.cluster = i === j ? shown[i] : `${shown[i]} ${shown[j]}`;
-    node.title = i === j ? `Inside cluster ${from}: ${number(data.matrix[i][j] / 2)} ${weightUnit}`
-      : `Between clusters ${from} and ${to}: ${number(data.matrix[i][j])} ${weightUnit}`;
-    if (i === j) node.classList.add("is-inside");
-    else {
-      const strength = 0.9 * Math.sqrt(share(i, j) / most);
-      node.style.setProperty("--heat", strength);
-      node.classList.toggle("is-strong", strength > 0.62);
+  const mark = (r) => {
+    const shape = shapeOf(r);
+    const body = shape === null ? svg("circle", { r: 1.1 }) : svg("polygon", { points: shape.join(" ") });
+    const node = svg("svg", { viewBox: "-1.2 -1.2 2.4 2.4", class: "mark", "aria-hidden": "true" }, body);
+    node.style.setProperty("--mark", colourOf(r));
+    return node;
+  };
+  const named = (r) =>
+    el("span", { class: "named" }, mark(r), el("span", { class: "name", title: clusters[r].name }, clusters[r].name));
+  const bar = (share, label, width) => {
+    // a bar before its number, which takes `width` characters
+    const node = el("span", { class: "bar", "aria-hidden": "true" }, el("i"));
+    node.style.setProperty("--share", clamp(share, 0, 1));
+    const value = el("span", { class: "value" }, label);
+    value.style.minWidth = `${width}ch`;
+    return el("span", { class: "barred" }, node, value);
+  };
+  const cell = (content, attributes = {}) => el("td", attributes, content);
+  const table = (heads, rows, attributes = {}) => {
+    const head = el("tr", {}, ...heads.map(([text, kind]) => el("th", { scope: "col", class: kind ?? "" }, text)));
+    return el("table", attributes, el("thead", {}, head), el("tbody", {}, ...rows));
+  };
+
+  // ---------------------------------------------------------------- one chosen cluster, everywhere
+
+  let chosen = null;
+  const listeners = [];
+  const choose = (r) => {
+    chosen = r === chosen ? null : r;
+    for (const node of document.querySelectorAll("[data-cluster]")) {
+      const mine = node.dataset.cluster.split(" ").includes(String(chosen));
+      node.classList.toggle("is-chosen", chosen !== null && mine);
+      node.classList.toggle("is-dim", chosen !== null && !mine && !node.classList.contains("chip"));
+      if (node.classList.contains("chip")) node.setAttribute("aria-pressed", String(mine));
     }
-    return node;
+    document.documentElement.style.setProperty("--chosen", chosen === null ? "transparent" : colourOf(chosen));
+    const all = byId("legend").firstElementChild;
+    all.setAttribute("aria-pressed", String(chosen === null));
+    for (const listen of listeners) listen();
+    byId("said").textContent =
+      chosen === null
+        ? "All clusters are shown."
+        : `Cluster ${clusters[chosen].name}, ${counted(clusters[chosen].size, "point")}, is highlighted.`;
   };
-  const head = (r, scope) => {
-    const node = marked(el("th", { scope }, named(r)), r);
-    node.addEventListener("click", () => choose(r));
-    return node;
+
+  const drawLegend = () => {
+    const legend = byId("legend");
+    const all = el("button", { type: "button", class: "chip", "aria-pressed": "true" }, "All clusters");
+    all.addEventListener("click", () => {
+      if (chosen !== null) choose(null);
+    });
+    legend.append(all);
+    clusters.forEach((cluster, r) => {
+      const chip = marked(
+        el(
+          "button",
+          {
+            type: "button",
+            class: "chip",
+            "aria-pressed": "false",
+            tabindex: "-1",
+            "aria-label": `Cluster ${cluster.name}, ${counted(cluster.size, "point")}`,
+          },
+          mark(r),
+          cluster.name,
+        ),
+        r,
+      );
+      chip.addEventListener("click", () => choose(r));
+      legend.append(chip);
+    });
+    legend.addEventListener("keydown", (event) => {
+      const chips = [...legend.children];
+      const at = chips.indexOf(document.activeElement);
+      const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: chips.length - 1 }[event.key];
+      if (to === undefined || at < 0) return;
+      event.preventDefault();
+      const next = chips[clamp(to, 0, chips.length - 1)];
+      chips[at].tabIndex = -1;
+      next.tabIndex = 0;
+      next.focus();
+    });
+    document.addEventListener("keydown", (event) => {
+      if (event.key === "Escape" && chosen !== null) choose(null);
+    });
   };
-  const rows = places.map((i) => el("tr", {}, head(shown[i], "row"), ...places.map((j) => heat(i, j))));
-  byId("between-table").append(el("table", { class: shown.length > 16 ? "heat is-dense" : "heat" },
-    el("thead", {}, el("tr", {}, el("th", { scope: "col", class: "text" }, "from ↓ to →"), ...shown.map((r) => head(r, "col")))),
-    el("tbody", {}, ...rows)));
-  const rest = clusters.length - shown.length;
-  byId("between-note").textContent = `Hold the pointer over a cell for its ${weightUnit}.`
-    + (rest ? ` The ${count(shown.length)} largest clusters are shown, here and below; the other ${count(rest)} are in the table above.` : "");
-};
 
-// ---------------------------------------------------------------- points
+  // ---------------------------------------------------------------- the head of the page
 
-const thumb = (point) => el("img", { class: "thumb", src: point.image, alt: `Point ${nameOf(point)}`, title: nameOf(point) });
+  const drawHead = () => {
+    const what = `${counted(summary.n_clusters, "cluster")} of ${counted(summary.n_points, "point")}`;
+    document.title = `${what} · tautcut`;
+    byId("title").textContent = what;
+    const empty = clusters.filter((cluster) => cluster.size === 0).length;
+    const kept =
+      summary.kept === null
+        ? "The graph has no edges, so nothing says which points belong together."
+        : `${percent(summary.kept)} of the ${weightUnit} stay${summary.is_unweighted ? "" : "s"} inside the clusters.`;
+    const doubt =
+      `${counted(summary.doubtful, "point")} (${percent(summary.doubtful / summary.n_points)}) ` +
+      `${summary.doubtful === 1 ? "lies" : "lie"} between two clusters, with confidence below ${fixed(summary.doubtful_below)}.`;
+    const gone = empty ? ` ${counted(empty, "cluster")} ${empty === 1 ? "is" : "are"} empty: ask for fewer.` : "";
+    byId("verdict").textContent = `${kept} ${doubt}${gone}`;
+    const facts = [
+      [
+        count(summary.n_points),
+        summary.n_labelled ? `points, ${count(summary.n_labelled)} with a given label` : "points",
+      ],
+      [count(summary.n_edges), "edges between similar points"],
+      [summary.kept === null ? "none" : percent(summary.kept), `of the ${weightUnit} inside clusters`],
+      [fixed(summary.confidence), "mean confidence, from 0 to 1"],
+      [number(summary.energy), `energy: ${weightUnit} cut per point, balanced; lower is better`],
+    ];
+    byId("figures").append(...facts.map(([value, label]) => el("div", {}, el("dt", {}, label), el("dd", {}, value))));
+    const made = new Date(data.circumstances.created);
+    byId("created").textContent = made.toLocaleDateString("en-GB", { day: "numeric", month: "long", year: "numeric" });
+  };
 
-const drawExamples = () => {
-  const cards = shown.map((r, i) => {
-    const items = data.representatives[i].map((point) => el("li", {}, point.image ? thumb(point) : nameOf(point)));
-    const typical = data.typical === null ? null : el("ul", { class: "typical" }, ...data.typical[i].map((feature) => el("li", {},
-      el("span", {}, feature.name),
-      el("span", {}, `${number(feature.mean, 3)} (all: ${number(feature.overall, 3)}) ${feature.shift > 0 ? "↑" : "↓"}`))));
-    return marked(el("article", { class: "card", "aria-label": `Cluster ${clusters[r].name}` },
-      el("header", {}, named(r), el("span", {}, counted(clusters[r].size, "point"))),
-      el("ul", { class: "thumbs" }, ...items), typical), r);
-  });
-  byId("examples-cards").append(...cards);
-  if (data.typical !== null) byId("examples-caption").append(" Below them, the features whose mean in the cluster is "
-    + "farthest from the mean over all points, measured in standard deviations.");
-};
+  // ---------------------------------------------------------------- clusters and what lies between them
 
-const drawDoubtful = () => {
-  const images = data.uncertain.some((point) => point.image);
-  const rows = data.uncertain.map((point) => {
-    const find = el("button", { type: "button", class: "link" }, nameOf(point));
-    find.addEventListener("click", () => showVertex(point.vertex));
-    const row = el("tr", {},
-      images ? cell(thumb(point)) : null,
-      cell(find, { class: "text" }),
-      cell(named(point.cluster), { class: "text" }),
-      cell(point.other === null ? "any: it has no neighbours" : named(point.other), { class: "text" }),
-      cell(bar(point.confidence, fixed(point.confidence), 4)));
-    row.dataset.cluster = point.other === null ? point.cluster : `${point.cluster} ${point.other}`;
-    row.style.setProperty("--mark", colourOf(point.cluster));
-    row.style.cursor = "auto";
-    return row;
-  });
-  const heads = [["Point", "text"], ["In cluster", "text"], ["Could be in", "text"], ["Confidence"]];
-  byId("doubtful-table").append(rows.length ? table(images ? [["Image"], ...heads] : heads, rows, { class: "wide" })
-    : el("p", { class: "small" }, "None: all neighbours of every point are in its own cluster, or its label was given."));
-};
+  const drawClusters = () => {
+    byId("clusters-caption").textContent =
+      `A cluster is good if few ${weightUnit} leave it. Its cost is what leaves, divided by the smaller of its own points ` +
+      `${summary.lam === null ? "(weighted by the expected shares)" : `times ${number(summary.lam)}`} and all other points, ` +
+      `so that tiny clusters do not pay. The costs add up to the energy, which the method makes as low as it can. ` +
+      `Choose a row to find the cluster everywhere on this page.`;
+    const largest = Math.max(...clusters.map((cluster) => cluster.size), 1);
+    const decimals =
+      summary.energy > 0 ? clamp(2 - Math.floor(Math.log10(summary.energy / clusters.length)), 0, 12) : 0;
+    const cost = (x) =>
+      x === null
+        ? "infinite"
+        : x.toLocaleString("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+    const rows = clusters.map((cluster, r) => {
+      const row = marked(
+        el(
+          "tr",
+          {},
+          el("th", { scope: "row" }, named(r)),
+          cell(bar(cluster.size / largest, count(cluster.size), count(largest).length)),
+          cell(percent(cluster.size / summary.n_points)),
+          cell(cluster.volume > 0 ? percent(cluster.cut / cluster.volume) : "no edges"),
+          cell(cost(cluster.term)),
+          cell(cluster.size ? fixed(cluster.confidence) : "empty"),
+        ),
+        r,
+      );
+      row.addEventListener("click", () => choose(r));
+      return row;
+    });
+    const heads = [
+      ["Cluster"],
+      ["Points"],
+      ["Share"],
+      [`${summary.is_unweighted ? "Edges" : "Edge weight"} leaving it`],
+      ["Cost"],
+      ["Mean confidence"],
+    ];
+    const made = table(heads, rows, { class: "wide" });
+    const leaving = summary.kept === null ? "no edges" : percent(1 - summary.kept);
+    made.append(
+      el(
+        "tfoot",
+        {},
+        el(
+          "tr",
+          {},
+          el("th", { scope: "row" }, "All"),
+          cell(count(summary.n_points)),
+          cell("100.0 %"),
+          cell(leaving),
+          cell(cost(summary.energy)),
+          cell(fixed(summary.confidence)),
+        ),
+      ),
+    );
+    byId("clusters-table").append(made);
+  };
 
-// ---------------------------------------------------------------- the map
+  const drawBetween = () => {
+    const share = (i, j) => (clusters[shown[i]].volume > 0 ? data.matrix[i][j] / clusters[shown[i]].volume : 0);
+    const places = shown.map((_, i) => i);
+    const most = Math.max(...places.flatMap((i) => places.filter((j) => j !== i).map((j) => share(i, j))), 1e-12);
+    const heat = (i, j) => {
+      const [from, to] = [clusters[shown[i]].name, clusters[shown[j]].name];
+      const node = el("td", {}, data.matrix[i][j] > 0 ? percent(share(i, j)).replace(" %", "") : "·");
+      node.dataset.cluster = i === j ? shown[i] : `${shown[i]} ${shown[j]}`;
+      node.title =
+        i === j
+          ? `Inside cluster ${from}: ${number(data.matrix[i][j] / 2)} ${weightUnit}`
+          : `Between clusters ${from} and ${to}: ${number(data.matrix[i][j])} ${weightUnit}`;
+      if (i === j) node.classList.add("is-inside");
+      else {
+        const strength = 0.9 * Math.sqrt(share(i, j) / most);
+        node.style.setProperty("--heat", strength);
+        node.classList.toggle("is-strong", strength > 0.62);
+      }
+      return node;
+    };
+    const head = (r, scope) => {
+      const node = marked(el("th", { scope }, named(r)), r);
+      node.addEventListener("click", () => choose(r));
+      return node;
+    };
+    const rows = places.map((i) => el("tr", {}, head(shown[i], "row"), ...places.map((j) => heat(i, j))));
+    byId("between-table").append(
+      el(
+        "table",
+        { class: shown.length > 16 ? "heat is-dense" : "heat" },
+        el(
+          "thead",
+          {},
+          el("tr", {}, el("th", { scope: "col", class: "text" }, "from ↓ to →"), ...shown.map((r) => head(r, "col"))),
+        ),
+        el("tbody", {}, ...rows),
+      ),
+    );
+    const rest = clusters.length - shown.length;
+    byId("between-note").textContent =
+      `Hold the pointer over a cell for the ${summary.is_unweighted ? "number of edges" : "edge weight"}.` +
+      (rest
+        ? ` The ${count(shown.length)} largest clusters are shown, here and below; the other ${count(rest)} are in the table above.`
+        : "");
+  };
 
-const unpack = (text, Kind) => new Kind(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);
-const points = {
-  x: unpack(data.map.x, Uint16Array), y: unpack(data.map.y, Uint16Array), vertex: unpack(data.map.vertex, Uint32Array),
-  cluster: unpack(data.map.cluster, Uint16Array), confidence: unpack(data.map.confidence, Uint8Array),
-  edges: unpack(data.map.edges, Uint16Array), n: 0,
-};
-points.n = points.x.length;
-const members = clusters.map(() => []);
-for (let i = 0; i < points.n; i++) members[points.cluster[i]].push(i);
-const pointName = (i) => data.map.ids ? data.map.ids[i] : `#${points.vertex[i]}`;
+  // ---------------------------------------------------------------- points
 
-const canvas = byId("canvas");
-const extent = { x: Math.max(...sampled(points.x), 1), y: Math.max(...sampled(points.y), 1) };
-const view = { zoom: 1, x: 0.5, y: 0.5 };
-let current = null; // the point that hover, keyboard or the list has picked
+  const thumb = (point) =>
+    el("img", { class: "thumb", src: point.image, alt: `Point ${nameOf(point)}`, title: nameOf(point) });
 
-// Math.max has as many arguments as the stack holds; the largest value of many is found in blocks.
-function sampled(values) {
-  const most = [];
-  for (let i = 0; i < values.length; i += 4096) most.push(Math.max(...values.subarray(i, i + 4096)));
-  return most;
-}
+  const drawExamples = () => {
+    const cards = shown.map((r, i) => {
+      const items = data.representatives[i].map((point) => el("li", {}, point.image ? thumb(point) : nameOf(point)));
+      const typical =
+        data.typical === null
+          ? null
+          : el(
+              "ul",
+              { class: "typical" },
+              ...data.typical[i].map((feature) =>
+                el(
+                  "li",
+                  {},
+                  el("span", {}, feature.name),
+                  el(
+                    "span",
+                    {},
+                    `${number(feature.mean, 3)} (all: ${number(feature.overall, 3)}) ${feature.shift > 0 ? "↑" : "↓"}`,
+                  ),
+                ),
+              ),
+            );
+      return marked(
+        el(
+          "article",
+          { class: "card", "aria-label": `Cluster ${clusters[r].name}` },
+          el("header", {}, named(r), el("span", {}, counted(clusters[r].size, "point"))),
+          el("ul", { class: "thumbs" }, ...items),
+          typical,
+        ),
+        r,
+      );
+    });
+    byId("examples-cards").append(...cards);
+    if (data.typical !== null)
+      byId("examples-caption").append(
+        " Below them, the features whose mean in the cluster is " +
+          "farthest from the mean over all points, measured in standard deviations.",
+      );
+  };
 
-const frame = () => {
-  const [width, height] = [canvas.clientWidth, canvas.clientHeight];
-  const margin = 32;
-  const fit = Math.min((width - 2 * margin) / extent.x, (height - 2 * margin) / extent.y) * view.zoom;
-  const place = (i) => [
-    width / 2 + (points.x[i] - view.x * extent.x) * fit,
-    height / 2 - (points.y[i] - view.y * extent.y) * fit,
-  ];
-  return { width, height, fit, place };
-};
+  const drawDoubtful = () => {
+    const images = data.uncertain.some((point) => point.image);
+    const rows = data.uncertain.map((point) => {
+      const find = el("button", { type: "button", class: "link" }, nameOf(point));
+      find.addEventListener("click", () => showVertex(point.vertex));
+      const row = el(
+        "tr",
+        {},
+        images ? cell(thumb(point)) : null,
+        cell(find, { class: "text" }),
+        cell(named(point.cluster), { class: "text" }),
+        cell(point.other === null ? "any: it has no neighbours" : named(point.other), { class: "text" }),
+        cell(bar(point.confidence, fixed(point.confidence), 4)),
+      );
+      row.dataset.cluster = point.other === null ? point.cluster : `${point.cluster} ${point.other}`;
+      row.style.setProperty("--mark", colourOf(point.cluster));
+      row.style.cursor = "auto";
+      return row;
+    });
+    const heads = [["Point", "text"], ["In cluster", "text"], ["Could be in", "text"], ["Confidence"]];
+    byId("doubtful-table").append(
+      rows.length
+        ? table(images ? [["Image"], ...heads] : heads, rows, { class: "wide" })
+        : el(
+            "p",
+            { class: "small" },
+            "None: all neighbours of every point are in its own cluster, or its label was given.",
+          ),
+    );
+  };
 
-const resolved = (() => { // canvas knows no CSS variables: a probe element turns them into colours
-  const probe = el("span", { hidden: "" });
-  document.body.append(probe);
-  return (colour) => { probe.style.color = colour; return getComputedStyle(probe).color; };
-})();
+  // ---------------------------------------------------------------- the map
 
-const radius = () => clamp(70 / Math.sqrt(points.n), 1.4, 4.5) * Math.sqrt(view.zoom);
-const trace = (context, shape, x, y, r) => {
-  if (shape === null) { context.moveTo(x + r, y); context.arc(x, y, r, 0, 2 * Math.PI); return; }
-  shape.forEach(([dx, dy], k) => k ? context.lineTo(x + r * dx, y + r * dy) : context.moveTo(x + r * dx, y + r * dy));
-  context.closePath();
-};
+  const unpack = (text, Kind) => new Kind(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);
+  const points = {
+    x: unpack(data.map.x, Uint16Array),
+    y: unpack(data.map.y, Uint16Array),
+    vertex: unpack(data.map.vertex, Uint32Array),
+    cluster: unpack(data.map.cluster, Uint16Array),
+    confidence: unpack(data.map.confidence, Uint8Array),
+    edges: unpack(data.map.edges, Uint16Array),
+    n: 0,
+  };
+  points.n = points.x.length;
+  const members = clusters.map(() => []);
+  for (let i = 0; i < points.n; i++) members[points.cluster[i]].push(i);
+  const pointName = (i) => (data.map.ids ? data.map.ids[i] : `#${points.vertex[i]}`);
 
-const drawEdges = (context, place) => {
-  context.beginPath();
-  for (let k = 0; k < points.edges.length; k += 2) {
-    const [i, j] = [points.edges[k], points.edges[k + 1]];
-    if (chosen !== null && points.cluster[i] !== chosen && points.cluster[j] !== chosen) continue;
-    context.moveTo(...place(i));
-    context.lineTo(...place(j));
+  const canvas = byId("canvas");
+  const extent = { x: Math.max(...sampled(points.x), 1), y: Math.max(...sampled(points.y), 1) };
+  const view = { zoom: 1, x: 0.5, y: 0.5 };
+  let current = null; // the point that hover, keyboard or the list has picked
+
+  // Math.max has as many arguments as the stack holds; the largest value of many is found in blocks.
+  function sampled(values) {
+    const most = [];
+    for (let i = 0; i < values.length; i += 4096) most.push(Math.max(...values.subarray(i, i + 4096)));
+    return most;
   }
-  context.strokeStyle = resolved("var(--muted)");
-  context.globalAlpha = points.edges.length > 16000 ? 0.1 : 0.2;
-  context.lineWidth = 0.6;
-  context.stroke();
-};
 
-const drawCluster = (context, r, place, isFaint) => {
-  const [shape, size] = [shapeOf(r), radius()];
-  context.beginPath();
-  for (const i of members[r]) trace(context, shape, ...place(i), size);
-  context.fillStyle = resolved(isFaint ? "var(--faint)" : colourOf(r));
-  context.globalAlpha = isFaint ? 0.45 : 0.88;
-  context.fill();
-};
+  const frame = () => {
+    const [width, height] = [canvas.clientWidth, canvas.clientHeight];
+    const margin = 32;
+    const fit = Math.min((width - 2 * margin) / extent.x, (height - 2 * margin) / extent.y) * view.zoom;
+    const place = (i) => [
+      width / 2 + (points.x[i] - view.x * extent.x) * fit,
+      height / 2 - (points.y[i] - view.y * extent.y) * fit,
+    ];
+    return { width, height, fit, place };
+  };
 
-const median = (values) => values.sort((a, b) => a - b)[values.length >> 1];
-const centres = members.map((few) => few.length === 0 ? null
-  : { x: median(few.map((i) => points.x[i])), y: median(few.map((i) => points.y[i])) });
-const drawNames = (context, { width, height, fit }) => {
-  context.globalAlpha = 1;
-  context.font = `600 13px ${getComputedStyle(document.body).fontFamily}`;
-  context.textAlign = "center";
-  context.textBaseline = "middle";
-  context.lineJoin = "round";
-  context.lineWidth = 4;
-  centres.forEach((centre, r) => {
-    if (centre === null || (chosen !== null && chosen !== r)) return;
-    const at = [width / 2 + (centre.x - view.x * extent.x) * fit, height / 2 - (centre.y - view.y * extent.y) * fit];
-    const name = clusters[r].name.length > 16 ? `${clusters[r].name.slice(0, 15)}…` : clusters[r].name;
-    context.strokeStyle = resolved("var(--raised)");
-    context.strokeText(name, ...at);
-    context.fillStyle = resolved("var(--ink)");
-    context.fillText(name, ...at);
-  });
-};
+  const resolved = (() => {
+    // canvas knows no CSS variables: a probe element turns them into colours
+    const probe = el("span", { hidden: "" });
+    document.body.append(probe);
+    return (colour) => {
+      probe.style.color = colour;
+      return getComputedStyle(probe).color;
+    };
+  })();
 
-const drawMap = () => {
-  const shape = frame();
-  const density = window.devicePixelRatio || 1;
-  canvas.width = Math.round(shape.width * density);
-  canvas.height = Math.round(shape.height * density);
-  const context = canvas.getContext("2d");
-  context.scale(density, density);
-  if (byId("edges").checked) drawEdges(context, shape.place);
-  clusters.forEach((_, r) => { if (chosen !== null && r !== chosen) drawCluster(context, r, shape.place, true); });
-  clusters.forEach((_, r) => { if (chosen === null || r === chosen) drawCluster(context, r, shape.place, false); });
-  drawNames(context, shape);
-  if (current !== null) {
+  const radius = () => clamp(70 / Math.sqrt(points.n), 1.4, 4.5) * Math.sqrt(view.zoom);
+  const trace = (context, shape, x, y, r) => {
+    if (shape === null) {
+      context.moveTo(x + r, y);
+      context.arc(x, y, r, 0, 2 * Math.PI);
+      return;
+    }
+    shape.forEach(([dx, dy], k) =>
+      k ? context.lineTo(x + r * dx, y + r * dy) : context.moveTo(x + r * dx, y + r * dy),
+    );
+    context.closePath();
+  };
+
+  const drawEdges = (context, place) => {
     context.beginPath();
-    context.arc(...shape.place(current), radius() + 4, 0, 2 * Math.PI);
-    context.strokeStyle = resolved("var(--ink)");
-    context.lineWidth = 2;
-    context.globalAlpha = 1;
+    for (let k = 0; k < points.edges.length; k += 2) {
+      const [i, j] = [points.edges[k], points.edges[k + 1]];
+      if (chosen !== null && points.cluster[i] !== chosen && points.cluster[j] !== chosen) continue;
+      context.moveTo(...place(i));
+      context.lineTo(...place(j));
+    }
+    context.strokeStyle = resolved("var(--muted)");
+    context.globalAlpha = points.edges.length > 16000 ? 0.1 : 0.2;
+    context.lineWidth = 0.6;
     context.stroke();
-  }
-  canvas.classList.toggle("is-zoomed", view.zoom > 1);
-};
-let isDue = false;
-const redraw = () => {
-  if (isDue) return;
-  isDue = true;
-  requestAnimationFrame(() => { isDue = false; drawMap(); placeTip(); });
-};
+  };
 
-const placeTip = () => {
-  const tip = byId("tip");
-  tip.hidden = current === null;
-  if (current === null) return;
-  const { width, height, place } = frame();
-  const [x, y] = place(current);
-  if (x < 0 || y < 0 || x > width || y > height) { tip.hidden = true; return; }
-  const left = x + 14 + tip.offsetWidth > width ? x - 14 - tip.offsetWidth : x + 14;
-  const top = clamp(y - tip.offsetHeight / 2, 4, height - tip.offsetHeight - 4);
-  tip.style.transform = `translate(${Math.round(Math.max(left, 4))}px, ${Math.round(top)}px)`;
-};
-const pick = (i) => {
-  if (i === current) return;
-  current = i;
-  if (i !== null) {
-    byId("tip").replaceChildren(el("b", {}, pointName(i)),
-      el("span", { class: "named" }, mark(points.cluster[i]), `Cluster ${clusters[points.cluster[i]].name}`),
-      el("div", {}, `Confidence ${fixed(points.confidence[i] / 255)}`));
-  }
-  redraw();
-};
-const nearest = (x, y, reach) => {
-  const { place } = frame();
-  let best = null;
-  let least = reach * reach;
-  for (let i = 0; i < points.n; i++) {
-    const [px, py] = place(i);
-    const squared = (px - x) ** 2 + (py - y) ** 2;
-    if (squared < least && (chosen === null || points.cluster[i] === chosen)) [best, least] = [i, squared];
-  }
-  return best;
-};
-const neighbourIn = (direction) => { // the nearest point in a cone of ninety degrees
-  const { place, width, height } = frame();
-  if (current === null) return nearest(width / 2, height / 2, Infinity);
-  const [x, y] = place(current);
-  const [ux, uy] = direction;
-  let best = current;
-  let least = Infinity;
-  for (let i = 0; i < points.n; i++) {
-    const [px, py] = place(i);
-    const along = (px - x) * ux + (py - y) * uy;
-    const across = Math.abs((px - x) * uy - (py - y) * ux);
-    if (along > 0.5 && across <= along && along + across < least) [best, least] = [i, along + across];
-  }
-  return best;
-};
+  const drawCluster = (context, r, place, isFaint) => {
+    const [shape, size] = [shapeOf(r), radius()];
+    context.beginPath();
+    for (const i of members[r]) trace(context, shape, ...place(i), size);
+    context.fillStyle = resolved(isFaint ? "var(--faint)" : colourOf(r));
+    context.globalAlpha = isFaint ? 0.45 : 0.88;
+    context.fill();
+  };
 
-const zoomBy = (factor, at = null) => {
-  const { width, height, fit } = frame();
-  const to = clamp(view.zoom * factor, 1, 40);
-  if (at !== null) { // what lies under the pointer stays there
-    const shift = (1 / fit) * (1 - view.zoom / to);
-    view.x += ((at[0] - width / 2) * shift) / extent.x;
-    view.y -= ((at[1] - height / 2) * shift) / extent.y;
-  }
-  view.zoom = to;
-  if (to === 1) Object.assign(view, { x: 0.5, y: 0.5 });
-  redraw();
-};
-const goTo = (i) => {
-  pick(i);
-  if (view.zoom > 1) Object.assign(view, { x: points.x[i] / extent.x, y: points.y[i] / extent.y });
-  redraw();
-};
-const showVertex = (vertex) => {
-  const i = points.vertex.indexOf(vertex);
-  if (i < 0) return;
-  goTo(i);
-  canvas.scrollIntoView({ block: "center" });
-  canvas.focus({ preventScroll: true });
-};
+  const median = (values) => values.sort((a, b) => a - b)[values.length >> 1];
+  const centres = members.map((few) =>
+    few.length === 0 ? null : { x: median(few.map((i) => points.x[i])), y: median(few.map((i) => points.y[i])) },
+  );
+  const drawNames = (context, { width, height, fit }) => {
+    context.globalAlpha = 1;
+    context.font = `600 13px ${getComputedStyle(document.body).fontFamily}`;
+    context.textAlign = "center";
+    context.textBaseline = "middle";
+    context.lineJoin = "round";
+    context.lineWidth = 4;
+    centres.forEach((centre, r) => {
+      if (centre === null || (chosen !== null && chosen !== r)) return;
+      const at = [width / 2 + (centre.x - view.x * extent.x) * fit, height / 2 - (centre.y - view.y * extent.y) * fit];
+      const name = clusters[r].name.length > 16 ? `${clusters[r].name.slice(0, 15)}…` : clusters[r].name;
+      context.strokeStyle = resolved("var(--raised)");
+      context.strokeText(name, ...at);
+      context.fillStyle = resolved("var(--ink)");
+      context.fillText(name, ...at);
+    });
+  };
 
-const listenToMap = () => {
-  const where = (event) => { const box = canvas.getBoundingClientRect(); return [event.clientX - box.left, event.clientY - box.top]; };
-  let drag = null;
-  canvas.addEventListener("pointerdown", (event) => {
-    drag = { at: where(event), x: view.x, y: view.y, moved: false };
-    if (view.zoom > 1) canvas.setPointerCapture(event.pointerId);
-  });
-  canvas.addEventListener("pointermove", (event) => {
-    const at = where(event);
-    if (drag !== null && view.zoom > 1) {
-      const { fit } = frame();
-      view.x = drag.x - (at[0] - drag.at[0]) / fit / extent.x;
-      view.y = drag.y + (at[1] - drag.at[1]) / fit / extent.y;
-      drag.moved = drag.moved || Math.hypot(at[0] - drag.at[0], at[1] - drag.at[1]) > 4;
-      redraw();
-    } else pick(nearest(...at, 14));
-  });
-  canvas.addEventListener("pointerup", (event) => {
-    const i = drag !== null && !drag.moved ? nearest(...where(event), 14) : null;
-    if (i !== null && event.pointerType === "mouse") choose(points.cluster[i]);
-    else if (i !== null) pick(i);
-    drag = null;
-  });
-  canvas.addEventListener("pointercancel", () => { drag = null; });
-  canvas.addEventListener("pointerleave", () => { drag = null; if (document.activeElement !== canvas) pick(null); });
-  canvas.addEventListener("wheel", (event) => {
-    if (!event.ctrlKey) return; // a plain wheel scrolls the page; a pinch arrives as wheel with ctrl
-    event.preventDefault();
-    zoomBy(Math.exp(-event.deltaY / 100), where(event));
-  }, { passive: false });
-  canvas.addEventListener("keydown", (event) => {
-    const ways = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
-    if (ways[event.key]) goTo(neighbourIn(ways[event.key]));
-    else if (event.key === "+" || event.key === "=") zoomBy(1.5);
-    else if (event.key === "-") zoomBy(1 / 1.5);
-    else if (event.key === "0") zoomBy(0);
-    else if (event.key === "Enter" && current !== null) choose(points.cluster[current]);
-    else return;
-    event.preventDefault();
-  });
-  byId("zoom-in").addEventListener("click", () => zoomBy(1.5));
-  byId("zoom-out").addEventListener("click", () => zoomBy(1 / 1.5));
-  byId("zoom-reset").addEventListener("click", () => zoomBy(0));
-  byId("edges").addEventListener("change", redraw);
-  new ResizeObserver(redraw).observe(canvas);
-};
+  const drawMap = () => {
+    const shape = frame();
+    const density = window.devicePixelRatio || 1;
+    canvas.width = Math.round(shape.width * density);
+    canvas.height = Math.round(shape.height * density);
+    const context = canvas.getContext("2d");
+    context.scale(density, density);
+    if (byId("edges").checked) drawEdges(context, shape.place);
+    clusters.forEach((_, r) => {
+      if (chosen !== null && r !== chosen) drawCluster(context, r, shape.place, true);
+    });
+    clusters.forEach((_, r) => {
+      if (chosen === null || r === chosen) drawCluster(context, r, shape.place, false);
+    });
+    drawNames(context, shape);
+    if (current !== null) {
+      context.beginPath();
+      context.arc(...shape.place(current), radius() + 4, 0, 2 * Math.PI);
+      context.strokeStyle = resolved("var(--ink)");
+      context.lineWidth = 2;
+      context.globalAlpha = 1;
+      context.stroke();
+    }
+    canvas.classList.toggle("is-zoomed", view.zoom > 1);
+  };
+  let isDue = false;
+  const redraw = () => {
+    if (isDue) return;
+    isDue = true;
+    requestAnimationFrame(() => {
+      isDue = false;
+      drawMap();
+      placeTip();
+    });
+  };
 
-const LISTED = 60;
-const listPoints = () => {
-  const wanted = byId("find").value.trim().toLowerCase();
-  const from = chosen === null ? [...points.x.keys()] : members[chosen];
-  const found = wanted === "" ? from : from.filter((i) => pointName(i).toLowerCase().includes(wanted));
-  const listed = [...found].sort((a, b) => points.confidence[a] - points.confidence[b] || a - b).slice(0, LISTED);
-  const rows = listed.map((i) => {
-    const button = el("button", { type: "button", class: "link" }, pointName(i));
-    button.addEventListener("click", () => goTo(i));
-    button.addEventListener("focus", () => goTo(i));
-    return el("tr", {}, cell(button), cell(named(points.cluster[i]), { class: "text" }), cell(fixed(points.confidence[i] / 255)));
-  });
-  byId("points").replaceChildren(table([["Point"], ["Cluster", "text"], ["Confidence"]], rows));
-  const where = chosen === null ? "on the map" : `of cluster ${clusters[chosen].name} on the map`;
-  byId("found").textContent = `${counted(found.length, "point")} ${where}`
-    + (found.length > listed.length ? `; the ${count(listed.length)} least certain are listed.` : ", the least certain first.");
-};
+  const placeTip = () => {
+    const tip = byId("tip");
+    tip.hidden = current === null;
+    if (current === null) return;
+    const { width, height, place } = frame();
+    const [x, y] = place(current);
+    if (x < 0 || y < 0 || x > width || y > height) {
+      tip.hidden = true;
+      return;
+    }
+    const left = x + 14 + tip.offsetWidth > width ? x - 14 - tip.offsetWidth : x + 14;
+    const top = clamp(y - tip.offsetHeight / 2, 4, height - tip.offsetHeight - 4);
+    tip.style.transform = `translate(${Math.round(Math.max(left, 4))}px, ${Math.round(top)}px)`;
+  };
+  const pick = (i) => {
+    if (i === current) return;
+    current = i;
+    if (i !== null) {
+      byId("tip").replaceChildren(
+        el("b", {}, pointName(i)),
+        el("span", { class: "named" }, mark(points.cluster[i]), `Cluster ${clusters[points.cluster[i]].name}`),
+        el("div", {}, `Confidence ${fixed(points.confidence[i] / 255)}`),
+      );
+    }
+    redraw();
+  };
+  const nearest = (x, y, reach) => {
+    const { place } = frame();
+    let best = null;
+    let least = reach * reach;
+    for (let i = 0; i < points.n; i++) {
+      const [px, py] = place(i);
+      const squared = (px - x) ** 2 + (py - y) ** 2;
+      if (squared < least && (chosen === null || points.cluster[i] === chosen)) [best, least] = [i, squared];
+    }
+    return best;
+  };
+  const neighbourIn = (direction) => {
+    // the nearest point in a cone of ninety degrees
+    const { place, width, height } = frame();
+    if (current === null) return nearest(width / 2, height / 2, Infinity);
+    const [x, y] = place(current);
+    const [ux, uy] = direction;
+    let best = current;
+    let least = Infinity;
+    for (let i = 0; i < points.n; i++) {
+      const [px, py] = place(i);
+      const along = (px - x) * ux + (py - y) * uy;
+      const across = Math.abs((px - x) * uy - (py - y) * ux);
+      if (along > 0.5 && across <= along && along + across < least) [best, least] = [i, along + across];
+    }
+    return best;
+  };
 
-const startMap = () => {
-  const thinned = points.n < summary.n_points ? ` ${count(points.n)} of ${count(summary.n_points)} points are drawn, chosen at random.` : "";
-  const how = data.map.is_given ? "Each point lies at the coordinates that were given."
-    : "Points lie near the points they are connected to. The layout sees the graph only, not the clusters: where colours and "
-      + "islands agree, the clusters follow the graph. Distances between islands mean little.";
-  byId("map-caption").textContent = `${how}${thinned} Click a point to highlight its cluster.`;
-  canvas.setAttribute("aria-label", `Map of ${counted(points.n, "point")} in ${counted(clusters.length, "cluster")}`);
-  listenToMap();
-  byId("find").addEventListener("input", listPoints);
-  listeners.push(redraw, listPoints);
-  listPoints();
-  redraw();
-};
+  const zoomBy = (factor, at = null) => {
+    const { width, height, fit } = frame();
+    const to = clamp(view.zoom * factor, 1, 40);
+    if (at !== null) {
+      // what lies under the pointer stays there
+      const shift = (1 / fit) * (1 - view.zoom / to);
+      view.x += ((at[0] - width / 2) * shift) / extent.x;
+      view.y -= ((at[1] - height / 2) * shift) / extent.y;
+    }
+    view.zoom = to;
+    if (to === 1) Object.assign(view, { x: 0.5, y: 0.5 });
+    redraw();
+  };
+  const goTo = (i) => {
+    pick(i);
+    if (view.zoom > 1) Object.assign(view, { x: points.x[i] / extent.x, y: points.y[i] / extent.y });
+    redraw();
+  };
+  const showVertex = (vertex) => {
+    const i = points.vertex.indexOf(vertex);
+    if (i < 0) return;
+    goTo(i);
+    canvas.scrollIntoView({ block: "center" });
+    canvas.focus({ preventScroll: true });
+  };
 
-// ---------------------------------------------------------------- curves
+  const listenToMap = () => {
+    const where = (event) => {
+      const box = canvas.getBoundingClientRect();
+      return [event.clientX - box.left, event.clientY - box.top];
+    };
+    let drag = null;
+    canvas.addEventListener("pointerdown", (event) => {
+      drag = { at: where(event), x: view.x, y: view.y, moved: false };
+      if (view.zoom > 1) canvas.setPointerCapture(event.pointerId);
+    });
+    canvas.addEventListener("pointermove", (event) => {
+      const at = where(event);
+      if (drag !== null && view.zoom > 1) {
+        const { fit } = frame();
+        view.x = drag.x - (at[0] - drag.at[0]) / fit / extent.x;
+        view.y = drag.y + (at[1] - drag.at[1]) / fit / extent.y;
+        drag.moved = drag.moved || Math.hypot(at[0] - drag.at[0], at[1] - drag.at[1]) > 4;
+        redraw();
+      } else pick(nearest(...at, 14));
+    });
+    canvas.addEventListener("pointerup", (event) => {
+      const i = drag !== null && !drag.moved ? nearest(...where(event), 14) : null;
+      if (i !== null && event.pointerType === "mouse") choose(points.cluster[i]);
+      else if (i !== null) pick(i);
+      drag = null;
+    });
+    canvas.addEventListener("pointercancel", () => {
+      drag = null;
+    });
+    canvas.addEventListener("pointerleave", () => {
+      drag = null;
+      if (document.activeElement !== canvas) pick(null);
+    });
+    canvas.addEventListener(
+      "wheel",
+      (event) => {
+        if (!event.ctrlKey) return; // a plain wheel scrolls the page; a pinch arrives as wheel with ctrl
+        event.preventDefault();
+        zoomBy(Math.exp(-event.deltaY / 100), where(event));
+      },
+      { passive: false },
+    );
+    canvas.addEventListener("keydown", (event) => {
+      const ways = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+      if (ways[event.key]) goTo(neighbourIn(ways[event.key]));
+      else if (event.key === "+" || event.key === "=") zoomBy(1.5);
+      else if (event.key === "-") zoomBy(1 / 1.5);
+      else if (event.key === "0") zoomBy(0);
+      else if (event.key === "Enter" && current !== null) choose(points.cluster[current]);
+      else return;
+      event.preventDefault();
+    });
+    byId("zoom-in").addEventListener("click", () => zoomBy(1.5));
+    byId("zoom-out").addEventListener("click", () => zoomBy(1 / 1.5));
+    byId("zoom-reset").addEventListener("click", () => zoomBy(0));
+    byId("edges").addEventListener("change", redraw);
+    new ResizeObserver(redraw).observe(canvas);
+  };
 
-const path = (xs, ys) => xs.map((x, k) => `${k ? "L" : "M"}${x.toFixed(1)} ${ys[k].toFixed(1)}`).join("");
+  const LISTED = 60;
+  const listPoints = () => {
+    const wanted = byId("find").value.trim().toLowerCase();
+    const from = chosen === null ? [...points.x.keys()] : members[chosen];
+    const found = wanted === "" ? from : from.filter((i) => pointName(i).toLowerCase().includes(wanted));
+    const listed = [...found].sort((a, b) => points.confidence[a] - points.confidence[b] || a - b).slice(0, LISTED);
+    const rows = listed.map((i) => {
+      const button = el("button", { type: "button", class: "link" }, pointName(i));
+      button.addEventListener("click", () => goTo(i));
+      button.addEventListener("focus", () => goTo(i));
+      return el(
+        "tr",
+        {},
+        cell(button),
+        cell(named(points.cluster[i]), { class: "text" }),
+        cell(fixed(points.confidence[i] / 255)),
+      );
+    });
+    byId("points").replaceChildren(table([["Point"], ["Cluster", "text"], ["Confidence"]], rows));
+    const where = chosen === null ? "on the map" : `of cluster ${clusters[chosen].name} on the map`;
+    byId("found").textContent =
+      `${counted(found.length, "point")} ${where}` +
+      (found.length > listed.length
+        ? `; the ${count(listed.length)} least certain are listed.`
+        : ", the least certain first.");
+  };
 
-const drawProfiles = () => {
-  const [width, height] = [160, 84];
-  const figures = shown.map((r, i) => {
-    const { ranks, values, inside, outside } = data.profiles[i];
-    const size = clusters[r].size;
-    const last = Math.max(Math.min(2 * size, summary.n_points) - 1, 1);
-    const xs = ranks.map((rank) => (rank / last) * width);
-    const ys = values.map((value) => height - value * height);
-    const line = path(xs, ys);
-    const border = (Math.min(size, last) / last) * width;
-    const picture = svg("svg", { viewBox: `0 0 ${width} ${height + 16}`, role: "img",
-      "aria-label": `Sorted memberships in cluster ${clusters[r].name}` },
-      svg("path", { class: "area", d: `${line}L${xs[xs.length - 1].toFixed(1)} ${height}L0 ${height}Z` }),
-      svg("line", { class: "axis", x1: 0, x2: width, y1: height, y2: height }),
-      svg("line", { class: "guide", x1: border, x2: border, y1: 0, y2: height }),
-      svg("path", { class: "curve", d: line }),
-      svg("text", { x: border, y: height + 14, "text-anchor": border > width - 20 ? "end" : "middle" }, count(size)));
-    const share = size ? `${fixed(inside)} → ${fixed(outside)}` : "empty";
-    return marked(el("figure", {}, el("figcaption", {}, named(r), el("span", {}, share)), picture), r);
-  });
-  byId("profiles").append(...figures);
-  const rows = shown.map((r, i) => {
-    const { inside, outside, soft } = data.profiles[i];
-    return marked(el("tr", {}, el("th", { scope: "row" }, named(r)), cell(count(clusters[r].size)),
-      cell(fixed(inside)), cell(fixed(outside)), cell(count(soft))), r);
-  });
-  byId("profiles-table").append(table([["Cluster"], ["Points"], ["Mean membership of its points"], ["Of all others"], ["Its points below ½"]], rows));
-};
+  const startMap = () => {
+    const thinned =
+      points.n < summary.n_points
+        ? ` ${count(points.n)} of ${count(summary.n_points)} points are drawn, chosen at random.`
+        : "";
+    const how = data.map.is_given
+      ? "Each point lies at the coordinates that were given."
+      : "Points lie near the points they are connected to. The layout sees the graph only, not the clusters: where colours and " +
+        "islands agree, the clusters follow the graph. Distances between islands mean little.";
+    byId("map-caption").textContent = `${how}${thinned} Click a point to highlight its cluster.`;
+    canvas.setAttribute("aria-label", `Map of ${counted(points.n, "point")} in ${counted(clusters.length, "cluster")}`);
+    listenToMap();
+    byId("find").addEventListener("input", listPoints);
+    listeners.push(redraw, listPoints);
+    listPoints();
+    redraw();
+  };
 
-const ticks = (low, high, most) => {
-  const rough = (high - low) / most;
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].find((k) => k * power >= rough) * power;
-  const first = Math.ceil(low / step - 1e-9);
-  const found = [];
-  for (let k = first; k * step <= high + 1e-9 * step && found.length < 20; k++) found.push(k * step + 0); // never −0
-  return found;
-};
+  // ---------------------------------------------------------------- curves
 
-const drawHistory = () => {
-  const steps = data.history;
-  const said = `Why it stopped: ${summary.status}`;
-  if (steps.length < 2) {
-    byId("run-caption").textContent = `There was nothing to iterate on. ${said}`;
-    byId("history").remove();
-    byId("history-details").remove();
-    return;
-  }
-  byId("run-caption").textContent =
-    `The method works on a smooth energy of soft memberships (grey); what counts is the energy of the rounded clusters (blue). The `
-    + `dashed line is the answer, the best partition seen, ${number(summary.energy)}; a search before and after these `
-    + `${counted(summary.n_iter, "iteration")} may have found it. ${said}`;
-  const paint = () => byId("history").replaceChildren(historyPicture(steps, Math.max(byId("history").clientWidth, 280)));
-  new ResizeObserver(paint).observe(byId("run-caption"));
-  const rows = steps.map((step) => el("tr", {}, cell(count(step.iterations)), cell(number(step.relaxed, 6)), cell(number(step.energy, 6))));
-  byId("history-table").append(table([["Iterations"], ["Smooth energy"], ["Energy of the rounded clusters"]], rows));
-};
-const historyPicture = (steps, width) => {
-  const hard = steps.filter((step) => step.energy !== null);
-  const soft = steps.filter((step) => step.relaxed !== null);
-  const values = [...hard.map((step) => step.energy), ...soft.map((step) => step.relaxed), summary.energy ?? NaN].filter(Number.isFinite);
-  const room = (Math.max(...values) - Math.min(...values)) * 0.08 || Math.abs(values[0]) * 0.05 || 1;
-  const [low, high] = [Math.min(...values) - room, Math.max(...values) + room];
-  const [height, left, right, top, bottom] = [width < 600 ? 260 : 340, 56, 64, 28, 44];
-  const last = Math.max(steps[steps.length - 1].iterations, 1);
-  const x = (iterations) => left + (iterations / last) * (width - left - right);
-  const y = (energy) => top + ((high - energy) / (high - low)) * (height - bottom - top);
-  const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Energy over iterations; the table below has the numbers" });
-  for (const tick of ticks(low, high, 5)) {
-    picture.append(svg("line", { class: "axis", x1: left, x2: width - right, y1: y(tick), y2: y(tick) }),
-      svg("text", { x: left - 10, y: y(tick) + 4, "text-anchor": "end" }, number(tick)));
-  }
-  for (const tick of ticks(0, last, width < 600 ? 4 : 8)) {
-    picture.append(svg("text", { x: x(tick), y: height - bottom + 18, "text-anchor": "middle" }, count(tick)));
-  }
-  picture.append(svg("text", { x: 0, y: 12 }, `energy (${weightUnit} cut per point)`));
-  picture.append(svg("text", { x: (left + width - right) / 2, y: height - 4, "text-anchor": "middle" }, "iterations"));
-  if (summary.energy !== null) picture.append(svg("line", { class: "guide", x1: left, x2: width - right, y1: y(summary.energy), y2: y(summary.energy) }));
-  for (const [few, key, kind] of [[soft, "relaxed", "soft"], [hard, "energy", "hard"]]) {
-    picture.append(svg("path", { class: `curve ${kind}`, d: path(few.map((step) => x(step.iterations)), few.map((step) => y(step[key]))) }));
-  }
-  labelEnds(picture, [[soft, "relaxed", "soft", "smooth"], [hard, "energy", "hard", "rounded"]], width - right + 8, y);
-  return picture;
-};
-const labelEnds = (picture, curves, x, y) => { // names at the ends of the curves, pushed apart if they meet
-  const ends = curves.filter(([few]) => few.length).map(([few, key, kind, text]) => ({ at: y(few[few.length - 1][key]), kind, text }));
-  ends.sort((a, b) => a.at - b.at);
-  if (ends.length === 2 && ends[1].at - ends[0].at < 16) {
-    const middle = (ends[0].at + ends[1].at) / 2;
-    [ends[0].at, ends[1].at] = [middle - 8, middle + 8];
-  }
-  for (const end of ends) picture.append(svg("text", { x, y: end.at + 4, class: end.kind }, end.text));
-};
+  const path = (xs, ys) => xs.map((x, k) => `${k ? "L" : "M"}${x.toFixed(1)} ${ys[k].toFixed(1)}`).join("");
 
-// ---------------------------------------------------------------- the graph, and how to run it again
+  const drawProfiles = () => {
+    const [width, height] = [160, 84];
+    const figures = shown.map((r, i) => {
+      const { ranks, values, inside, outside } = data.profiles[i];
+      const size = clusters[r].size;
+      const last = Math.max(Math.min(2 * size, summary.n_points) - 1, 1);
+      const xs = ranks.map((rank) => (rank / last) * width);
+      const ys = values.map((value) => height - value * height);
+      const line = path(xs, ys);
+      const border = (Math.min(size, last) / last) * width;
+      const picture = svg(
+        "svg",
+        {
+          viewBox: `0 0 ${width} ${height + 16}`,
+          role: "img",
+          "aria-label": `Sorted memberships in cluster ${clusters[r].name}`,
+        },
+        svg("path", { class: "area", d: `${line}L${xs[xs.length - 1].toFixed(1)} ${height}L0 ${height}Z` }),
+        svg("line", { class: "axis", x1: 0, x2: width, y1: height, y2: height }),
+        svg("line", { class: "guide", x1: border, x2: border, y1: 0, y2: height }),
+        svg("path", { class: "curve", d: line }),
+        svg("text", { x: border, y: height + 14, "text-anchor": border > width - 20 ? "end" : "middle" }, count(size)),
+      );
+      const share = size ? `${fixed(inside)} → ${fixed(outside)}` : "empty";
+      return marked(el("figure", {}, el("figcaption", {}, named(r), el("span", {}, share)), picture), r);
+    });
+    byId("profiles").append(...figures);
+    const rows = shown.map((r, i) => {
+      const { inside, outside, soft } = data.profiles[i];
+      return marked(
+        el(
+          "tr",
+          {},
+          el("th", { scope: "row" }, named(r)),
+          cell(count(clusters[r].size)),
+          cell(fixed(inside)),
+          cell(fixed(outside)),
+          cell(count(soft)),
+        ),
+        r,
+      );
+    });
+    byId("profiles-table").append(
+      table(
+        [["Cluster"], ["Points"], ["Mean membership of its points"], ["Of all others"], ["Its points below ½"]],
+        rows,
+      ),
+    );
+  };
 
-const text = (value) => value === null ? "none" : typeof value === "object" ? JSON.stringify(value) : String(value);
-const drawFindings = () => {
-  const measure = ([name, value]) => `${name.replaceAll("_", " ")} ${number(value)}`;
-  byId("findings").append(...data.findings.map((finding) => el("li", {},
-    el("h3", {}, finding.name, finding.severity === "warning" ? el("b", {}, "Warning") : null),
-    el("div", {}, el("p", {}, finding.meaning),
-      finding.advice ? el("p", { class: "advice" }, finding.advice) : null,
-      Object.keys(finding.value).length ? el("p", { class: "measured" }, Object.entries(finding.value).map(measure).join(" · ")) : null))));
-};
-const drawAgain = () => {
-  const facts = (entries) => entries.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, text(value))]);
-  const { versions, machine, commit, created } = data.circumstances;
-  byId("settings").append(...facts(Object.entries(data.settings)));
-  byId("versions").append(...facts([...Object.entries(versions), ...Object.entries(machine),
-    ...(commit ? [["commit", commit]] : []), ["written", created]]));
-  byId("settings-json").textContent = JSON.stringify({ settings: data.settings, ...data.circumstances }, null, 2);
-};
+  const ticks = (low, high, most) => {
+    const rough = (high - low) / most;
+    const power = 10 ** Math.floor(Math.log10(rough));
+    const step = [1, 2, 5, 10].find((k) => k * power >= rough) * power;
+    const first = Math.ceil(low / step - 1e-9);
+    const found = [];
+    for (let k = first; k * step <= high + 1e-9 * step && found.length < 20; k++) found.push(k * step + 0); // never −0
+    return found;
+  };
 
-// ---------------------------------------------------------------- light and dark
+  const drawHistory = () => {
+    const steps = data.history;
+    const said = `Why it stopped: ${summary.status}`;
+    if (steps.length < 2) {
+      byId("run-caption").textContent = `There was nothing to iterate on. ${said}`;
+      byId("history").remove();
+      byId("history-details").remove();
+      return;
+    }
+    byId("run-caption").textContent =
+      `The method works on a smooth energy of soft memberships (grey); what counts is the energy of the rounded clusters (blue). The ` +
+      `dashed line is the answer, the best partition seen, ${number(summary.energy)}; a search before and after these ` +
+      `${counted(summary.n_iter, "iteration")} may have found it. ${said}`;
+    const paint = () =>
+      byId("history").replaceChildren(historyPicture(steps, Math.max(byId("history").clientWidth, 280)));
+    new ResizeObserver(paint).observe(byId("run-caption"));
+    const rows = steps.map((step) =>
+      el("tr", {}, cell(count(step.iterations)), cell(number(step.relaxed, 6)), cell(number(step.energy, 6))),
+    );
+    byId("history-table").append(table([["Iterations"], ["Smooth energy"], ["Energy of the rounded clusters"]], rows));
+  };
+  const historyPicture = (steps, width) => {
+    const hard = steps.filter((step) => step.energy !== null);
+    const soft = steps.filter((step) => step.relaxed !== null);
+    const values = [
+      ...hard.map((step) => step.energy),
+      ...soft.map((step) => step.relaxed),
+      summary.energy ?? NaN,
+    ].filter(Number.isFinite);
+    const room = (Math.max(...values) - Math.min(...values)) * 0.08 || Math.abs(values[0]) * 0.05 || 1;
+    const [low, high] = [Math.min(...values) - room, Math.max(...values) + room];
+    const [height, left, right, top, bottom] = [width < 600 ? 260 : 340, 56, 64, 28, 44];
+    const last = Math.max(steps[steps.length - 1].iterations, 1);
+    const x = (iterations) => left + (iterations / last) * (width - left - right);
+    const y = (energy) => top + ((high - energy) / (high - low)) * (height - bottom - top);
+    const picture = svg("svg", {
+      viewBox: `0 0 ${width} ${height}`,
+      role: "img",
+      "aria-label": "Energy over iterations; the table below has the numbers",
+    });
+    for (const tick of ticks(low, high, 5)) {
+      picture.append(
+        svg("line", { class: "axis", x1: left, x2: width - right, y1: y(tick), y2: y(tick) }),
+        svg("text", { x: left - 10, y: y(tick) + 4, "text-anchor": "end" }, number(tick)),
+      );
+    }
+    for (const tick of ticks(0, last, width < 600 ? 4 : 8)) {
+      picture.append(svg("text", { x: x(tick), y: height - bottom + 18, "text-anchor": "middle" }, count(tick)));
+    }
+    picture.append(svg("text", { x: 0, y: 12 }, `energy (${weightUnit} cut per point)`));
+    picture.append(
+      svg("text", { x: (left + width - right) / 2, y: height - 4, "text-anchor": "middle" }, "iterations"),
+    );
+    if (summary.energy !== null)
+      picture.append(
+        svg("line", { class: "guide", x1: left, x2: width - right, y1: y(summary.energy), y2: y(summary.energy) }),
+      );
+    for (const [few, key, kind] of [
+      [soft, "relaxed", "soft"],
+      [hard, "energy", "hard"],
+    ]) {
+      picture.append(
+        svg("path", {
+          class: `curve ${kind}`,
+          d: path(
+            few.map((step) => x(step.iterations)),
+            few.map((step) => y(step[key])),
+          ),
+        }),
+      );
+    }
+    labelEnds(
+      picture,
+      [
+        [soft, "relaxed", "soft", "smooth"],
+        [hard, "energy", "hard", "rounded"],
+      ],
+      width - right + 8,
+      y,
+    );
+    return picture;
+  };
+  const labelEnds = (picture, curves, x, y) => {
+    // names at the ends of the curves, pushed apart if they meet
+    const ends = curves
+      .filter(([few]) => few.length)
+      .map(([few, key, kind, text]) => ({ at: y(few[few.length - 1][key]), kind, text }));
+    ends.sort((a, b) => a.at - b.at);
+    if (ends.length === 2 && ends[1].at - ends[0].at < 16) {
+      const middle = (ends[0].at + ends[1].at) / 2;
+      [ends[0].at, ends[1].at] = [middle - 8, middle + 8];
+    }
+    for (const end of ends) picture.append(svg("text", { x, y: end.at + 4, class: end.kind }, end.text));
+  };
 
-const root = document.documentElement;
-const prefersDark = matchMedia("(prefers-color-scheme: dark)");
-const isDark = () => root.dataset.theme ? root.dataset.theme === "dark" : prefersDark.matches;
-const showTheme = () => { byId("theme").textContent = isDark() ? "Light" : "Dark"; redraw(); };
-const startTheme = () => {
-  byId("theme").addEventListener("click", () => { root.dataset.theme = isDark() ? "light" : "dark"; showTheme(); });
-  prefersDark.addEventListener("change", showTheme);
-  let before;
-  addEventListener("beforeprint", () => { before = root.dataset.theme; root.dataset.theme = "light"; drawMap(); });
-  addEventListener("afterprint", () => { if (before) root.dataset.theme = before; else delete root.dataset.theme; drawMap(); });
-  showTheme();
-};
+  // ---------------------------------------------------------------- the graph, and how to run it again
 
-drawLegend();
-drawHead();
-startMap();
-drawClusters();
-drawBetween();
-drawExamples();
-drawDoubtful();
-drawProfiles();
-drawHistory();
-drawFindings();
-drawAgain();
-startTheme();
+  const text = (value) => (value === null ? "none" : typeof value === "object" ? JSON.stringify(value) : String(value));
+  const drawFindings = () => {
+    const measure = ([name, value]) => `${name.replaceAll("_", " ")} ${number(value)}`;
+    byId("findings").append(
+      ...data.findings.map((finding) =>
+        el(
+          "li",
+          {},
+          el("h3", {}, finding.name, finding.severity === "warning" ? el("b", {}, "Warning") : null),
+          el(
+            "div",
+            {},
+            el("p", {}, finding.meaning),
+            finding.advice ? el("p", { class: "advice" }, finding.advice) : null,
+            Object.keys(finding.value).length
+              ? el("p", { class: "measured" }, Object.entries(finding.value).map(measure).join(" · "))
+              : null,
+          ),
+        ),
+      ),
+    );
+  };
+  const drawAgain = () => {
+    const facts = (entries) => entries.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, text(value))]);
+    const { versions, machine, commit, created } = data.circumstances;
+    byId("settings").append(...facts(Object.entries(data.settings)));
+    byId("versions").append(
+      ...facts([
+        ...Object.entries(versions),
+        ...Object.entries(machine),
+        ...(commit ? [["commit", commit]] : []),
+        ["written", created],
+      ]),
+    );
+    byId("settings-json").textContent = JSON.stringify({ settings: data.settings, ...data.circumstances }, null, 2);
+  };
+
+  // ---------------------------------------------------------------- light and dark
+
+  const root = document.documentElement;
+  const prefersDark = matchMedia("(prefers-color-scheme: dark)");
+  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : prefersDark.matches);
+  const showTheme = () => {
+    byId("theme").textContent = isDark() ? "Light" : "Dark";
+    redraw();
+  };
+  const startTheme = () => {
+    byId("theme").addEventListener("click", () => {
+      root.dataset.theme = isDark() ? "light" : "dark";
+      showTheme();
+    });
+    prefersDark.addEventListener("change", showTheme);
+    let before;
+    addEventListener("beforeprint", () => {
+      before = root.dataset.theme;
+      root.dataset.theme = "light";
+      drawMap();
+    });
+    addEventListener("afterprint", () => {
+      if (before) root.dataset.theme = before;
+      else delete root.dataset.theme;
+      drawMap();
+    });
+    showTheme();
+  };
+
+  drawLegend();
+  drawHead();
+  startMap();
+  drawClusters();
+  drawBetween();
+  drawExamples();
+  drawDoubtful();
+  drawProfiles();
+  drawHistory();
+  drawFindings();
+  drawAgain();
+  startTheme();
 })();
