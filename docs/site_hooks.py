@@ -40,6 +40,7 @@ def _turned(text: str) -> str:
     text = re.sub(r"\]\(docs/decisions\)", "](decisions/README.md)", text)
     text = re.sub(r"\]\(docs/", "](", text)
     text = text.replace("](LICENSE)", "](license.md)").replace("](README.md)", "](index.md)")
+    text = re.sub(r"\]\(examples/\w+\.py\)", "](gallery/index.md)", text)
     return text.replace("](CONTRIBUTING.md)", "](contributing.md)").replace("](CHANGELOG.md)", "](changelog.md)")
 
 

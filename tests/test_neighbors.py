@@ -292,16 +292,19 @@ def test_rows_whose_outline_leaves_too_many_are_searched_in_full():
     assert np.array_equal(found.indices[done], brute_force(X, 5)[0][done])
 
 
-@pytest.mark.parametrize("method", ["exact", pytest.param("approximate", marks=needs_faiss)])
-@pytest.mark.parametrize("is_sparse", [False, True])
-def test_progress_grows_to_its_total(method, is_sparse, monkeypatch):
-    if is_sparse and method == "approximate":
-        pytest.skip("sparse features are searched exactly")
+@pytest.mark.parametrize(
+    ("X", "method"),
+    [
+        (POINTS, "exact"),
+        (sp.csr_matrix(POINTS), "exact"),
+        pytest.param(POINTS, "approximate", marks=needs_faiss),
+    ],
+)
+def test_progress_grows_to_its_total(X, method, monkeypatch):
     monkeypatch.setattr(neighbors, "CACHED_ENTRIES", 1)
     monkeypatch.setattr(neighbors, "BLOCK_ROWS", 9)
     monkeypatch.setattr(neighbors, "INDEX_ROWS", 13)
     seen: list[tuple[int, int]] = []
-    X = sp.csr_matrix(POINTS) if is_sparse else POINTS
     neighbour_graph(X, 3, method=method, random_state=0, progress=lambda *steps: seen.append(steps))
     done, totals = zip(*seen, strict=True)
     assert len(seen) > 5
