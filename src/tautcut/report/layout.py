@@ -15,7 +15,7 @@ FloatArray = NDArray[np.float64]
 
 _COLUMNS, _ROUNDS, _ORTHOGONALISED = 12, 40, 4  # of the subspace iteration; every fourth round is orthogonalised
 _EXTENT = 10.0  # of the spectral coordinates before neighbours attract: about the extent of the final map
-_WORK, _STEPS = 200_000_000, (20, 150)  # directed edges over all steps, and the limits on the steps
+_WORK, _STEPS = 150_000_000, (20, 300)  # directed edges over all steps, and the limits on the steps
 _STRANGERS = 5  # random vertices that each vertex is pushed from in a step
 _LONGEST_PUSH, _MOMENTUM = 4.0, 0.5
 
