@@ -77,7 +77,7 @@ def test_quiet_prints_the_table_and_no_progress(demo, monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--out", "missing/digits.png"], "no directory 'missing'"),
+        (["--out", "missing/digits.png"], "no folder 'missing'"),
         (["--out", "digits.txt"], "must end in .png"),
         (["--out", "."], "must end in .png"),
         (["--seed", "-1"], "--seed must be a whole number ≥ 0; found -1"),

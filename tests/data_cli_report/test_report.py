@@ -61,10 +61,10 @@ def test_a_failure_leaves_the_old_picture_and_no_fragment(clusters, tmp_path, mo
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("missing/clusters.png", "no directory '.*missing'"),
-        ("file/clusters.png", "no directory '.*file'"),
-        ("folder.png", "is a directory"),
-        ("clusters.txt", r"must end in \.png, \.pdf, \.svg; found '.*clusters\.txt'"),
+        ("missing/clusters.png", "no folder '.*missing'"),
+        ("file/clusters.png", "no folder '.*file'"),
+        ("folder.png", "is a folder"),
+        ("clusters.txt", r"clusters\.txt' cannot be written: its name must end in \.png, \.pdf, \.svg"),
         ("clusters", "must end in"),
     ],
 )
