@@ -154,5 +154,5 @@ def test_what_the_pictures_say(line, tmp_path):
 
 
 def test_a_folder_that_is_not_there_is_refused(line, tmp_path):
-    with pytest.raises(InputError, match=r"no directory '.*missing'"):
+    with pytest.raises(InputError, match=r"no folder '.*missing'"):
         draw_figure1(line, tmp_path / "missing" / "figure1")
