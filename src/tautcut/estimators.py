@@ -35,6 +35,7 @@ from tautcut.problem import (
     checked_cluster_count,
     lam_of_prior,
 )
+from tautcut.randomness import RandomState, generator
 from tautcut.restarts import Plan, best_of_starts
 from tautcut.solver import Result
 from tautcut.stopping import StopRule
@@ -64,7 +65,7 @@ class _MTVEstimator(BaseEstimator):
         dtype: str,
         n_jobs: int | None,
         verbose: bool,
-        random_state: int | np.random.Generator | np.random.RandomState | None,
+        random_state: RandomState,
     ) -> None:
         self.affinity = affinity
         self.n_neighbors = n_neighbors
@@ -106,7 +107,7 @@ class _MTVEstimator(BaseEstimator):
         )  # fmt: skip
         with ExitStack() as stack:
             bars = [stack.enter_context(ProgressBar())] if self.verbose else []
-            result = best_of_starts(problem, plan, rng=_generator(self.random_state), observers=bars)
+            result = best_of_starts(problem, plan, rng=generator(self.random_state), observers=bars)
         self.graph_ = problem.graph
         self.memberships_ = agreeing_memberships(result.memberships, result.partition.labels)
         self.energy_ = result.partition.energy
@@ -223,7 +224,7 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         dtype: Literal["float32", "float64"] = "float32",
         n_jobs: int | None = None,
         verbose: bool = False,
-        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_clusters = n_clusters
         super().__init__(
@@ -310,7 +311,7 @@ class MTVClassifier(ClassifierMixin, _MTVEstimator):
         dtype: Literal["float32", "float64"] = "float32",
         n_jobs: int | None = None,
         verbose: bool = False,
-        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+        random_state: RandomState = None,
     ) -> None:
         super().__init__(
             affinity=affinity, n_neighbors=n_neighbors, class_prior=class_prior, init=init, n_init=n_init,
@@ -446,17 +447,6 @@ def _conversion_warning() -> type[Warning]:
 
     warning: type[Warning] = DataConversionWarning
     return warning
-
-
-def _generator(random_state: int | np.random.Generator | np.random.RandomState | None) -> np.random.Generator:
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(random_state.randint(2**31))
-    try:
-        return np.random.default_rng(random_state)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"random_state must be None, a whole number ≥ 0 or a generator; found {random_state!r}."
-        ) from error
 
 
 def _affordable_neighbours(n_neighbors: int, n_points: int) -> int:
