@@ -89,7 +89,7 @@ def suggest_n_clusters(
         modularity × stability.
 
     The modularity is the share of the weight inside clusters minus the share that a random graph of the same degrees
-    would have there, so that more clusters do not win by being more; (P) itself only grows with R. The stability is
+    would have there, so that more clusters do not win by being more; (P) itself mostly grows with R. The stability is
     the adjusted Rand index between the two partitions: where a cluster is split that has no seam, two runs split it
     in two ways.
 

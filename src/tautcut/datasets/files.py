@@ -114,7 +114,8 @@ def _read_verified(path: Path, source: Source, digests: list[str]) -> Arrays:
 def _keep(path: Path, arrays: Arrays) -> None:
     """Save what was downloaded, and its digest beside it; where that is not possible, only log it."""
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, allow_pickle=False, **arrays)
+    # without allow_pickle: before NumPy 2.1 that would be one more array
+    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
     content = buffer.getvalue()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
