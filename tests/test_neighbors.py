@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from tautcut import neighbors
 from tautcut.errors import EngineUnavailableError, GraphWarning, InputError
 from tautcut.neighbors import edge_weights, knn_graph, nearest, neighbour_graph
+from tautcut.neighbors import search as neighbors
 
 POINTS = np.random.default_rng(0).normal(size=(60, 3))
 needs_faiss = pytest.mark.skipif(importlib.util.find_spec("faiss") is None, reason="faiss is not installed")

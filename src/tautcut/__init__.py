@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from tautcut.metrics import purity
     from tautcut.neighbors import knn_graph
     from tautcut.problem import Partition, Problem, balanced_cut_energy
-    from tautcut.solver import Result, solve
+    from tautcut.results import Result
+    from tautcut.solver import solve
     from tautcut.stopping import Status, StopRule
 
 # Loaded on first use, so that the solver works where scikit-learn or numba is not installed.
@@ -23,7 +24,7 @@ _HOME = {
     "MTVClustering": "estimators",
     "Partition": "problem",
     "Problem": "problem",
-    "Result": "solver",
+    "Result": "results",
     "Status": "stopping",
     "StopRule": "stopping",
     "balanced_cut_energy": "problem",

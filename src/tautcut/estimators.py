@@ -25,7 +25,8 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from tautcut.errors import GraphWarning, InputError
 from tautcut.graph import Graph, vertex_names
-from tautcut.neighbors import knn_graph, nearest
+from tautcut.kernels import exact_finder, resolved
+from tautcut.neighbors import nearest, neighbour_graph
 from tautcut.observers import ProgressBar
 from tautcut.problem import (
     UNLABELLED,
@@ -37,7 +38,7 @@ from tautcut.problem import (
 )
 from tautcut.randomness import RandomState, generator
 from tautcut.restarts import Plan, best_of_starts
-from tautcut.solver import Result
+from tautcut.results import Result
 from tautcut.stopping import StopRule
 
 AFFINITIES = ("knn", "precomputed")
@@ -93,7 +94,8 @@ class _MTVEstimator(BaseEstimator):
             self.n_features_in_ = graph.n_vertices
         else:
             X = validate_data(self, X, accept_sparse="csr", ensure_min_samples=2, dtype="numeric")
-            graph = knn_graph(X, _affordable_neighbours(self.n_neighbors, X.shape[0]))
+            k = _affordable_neighbours(self.n_neighbors, X.shape[0])
+            graph = neighbour_graph(X, k, finder=exact_finder(self.device))[0]
             self._X_fit = X
         _warn_of_pieces(graph)
         self.nodes_ = range(graph.n_vertices) if names is None else names
@@ -106,7 +108,7 @@ class _MTVEstimator(BaseEstimator):
             device=self.device, dtype=self.dtype, n_jobs=self.n_jobs,
         )  # fmt: skip
         with ExitStack() as stack:
-            bars = [stack.enter_context(ProgressBar())] if self.verbose else []
+            bars = [stack.enter_context(ProgressBar(resolved(self.device)))] if self.verbose else []
             result = best_of_starts(problem, plan, rng=generator(self.random_state), observers=bars)
         self.graph_ = problem.graph
         self.memberships_ = agreeing_memberships(result.memberships, result.partition.labels)
@@ -165,7 +167,9 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         Inner iterations per start.
     tol : float, default 1e-4
         Relative change of the relaxed energy at which a start has converged.
-    device : {"cpu", "reference"}, default "cpu"
+    device : {"cpu", "cuda", "auto", "reference"}, default "cpu"
+        "cuda" is an NVIDIA GPU, for neighbours, starts and Algorithm 1; it needs torch. "auto" takes a GPU where there
+        is one, and says so with `verbose=True`. "reference" is the plain float64 oracle.
     dtype : {"float32", "float64"}, default "float32"
     n_jobs : int, default None
         Starts at a time, as joblib tasks.

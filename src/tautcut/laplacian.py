@@ -101,7 +101,26 @@ def normalised_cut(graph: Graph, n_clusters: int, *, rng: np.random.Generator) -
     >>> bool(labels[0] == labels[1] == labels[2] != labels[3] == labels[4] == labels[5])
     True
     """
-    V = _embed(graph, n_clusters, rng)
+    return nearest_partition(_embed(graph, n_clusters, rng), rng=rng)
+
+
+def nearest_partition(V: FloatArray, *, rng: np.random.Generator) -> LabelArray:
+    """The partition whose indicator is nearest to a rotation of V, the columns D'^{-½} U of the normalised cut.
+
+    Parameters
+    ----------
+    V : ndarray, (n_vertices, n_clusters)
+        Not modified.
+    rng : numpy.random.Generator
+        Picks the first row of the rotation.
+
+    Returns
+    -------
+    ndarray of int64, (n_vertices,)
+    """
+    V = V * (np.sqrt(len(V)) / np.linalg.norm(V, axis=0))
+    norms = np.linalg.norm(V, axis=1, keepdims=True)
+    np.divide(V, norms, out=V, where=norms > 0)
     Q = _initial_rotation(V, rng)
     previous = np.inf
     for _ in range(_PROCRUSTES_ROUNDS):
@@ -204,7 +223,7 @@ def _row_sums(W: SparseMatrix) -> FloatArray:
 
 
 def _embed(graph: Graph, n_clusters: int, rng: np.random.Generator) -> FloatArray:
-    """The matrix V of the normalised cut: rows of norm 1, or zero where the eigenvectors vanish."""
+    """The matrix V = D'^{-½} U of the normalised cut."""
     W = _unit_mean_adjacency(graph)
     W.data[W.data < _NEGLIGIBLE_WEIGHT] = 0.0
     W.eliminate_zeros()
@@ -214,9 +233,6 @@ def _embed(graph: Graph, n_clusters: int, rng: np.random.Generator) -> FloatArra
     S = sp.csr_matrix(sp.diags(scale) @ W_offset @ sp.diags(scale))
     bounds = 1.0 - _OFFSET / degrees  # the row sums (d + ½)/(d + 1) of D'^-1 W'
     V: FloatArray = scale[:, None] * _leading_eigenvectors(S, bounds, n_clusters, rng)
-    V *= np.sqrt(graph.n_vertices) / np.linalg.norm(V, axis=0)
-    norms = np.linalg.norm(V, axis=1, keepdims=True)
-    np.divide(V, norms, out=V, where=norms > 0)
     return V
 
 

@@ -57,9 +57,12 @@ class JsonLines:
 
 
 class ProgressBar:
-    """Bars on the terminal, one for each start and each phase, with the best cut so far. Use as a context."""
+    """Bars on the terminal, one for each start and each phase, with the best cut so far. Use as a context.
 
-    def __init__(self) -> None:
+    `device` is named beside them if it is not the processor.
+    """
+
+    def __init__(self, device: str = "cpu") -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Bars
@@ -67,6 +70,7 @@ class ProgressBar:
         columns: list[Any] = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
         cut = TextColumn("best cut {task.fields[cut]:.5g}")
         self._bars = Bars(*columns, cut, TimeElapsedColumn(), console=Console(stderr=True))
+        self._where = "" if device == "cpu" else f" on {device}"
         self._current: tuple[str, int] | None = None
         self._task: Any = None
 
@@ -82,7 +86,7 @@ class ProgressBar:
         if (progress.phase, progress.start) != self._current:
             self._finish()
             self._current = (progress.phase, progress.start)
-            name = f"{progress.phase} {progress.start + 1}"
+            name = f"{progress.phase} {progress.start + 1}{self._where}"
             self._task = self._bars.add_task(name, total=progress.max_iter, cut=progress.best_energy)
         self._bars.update(self._task, completed=progress.iterations, cut=progress.best_energy)
 

@@ -8,19 +8,25 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tautcut.batch import run_batch
 from tautcut.errors import CollapseWarning, InputError, InterruptedRunWarning
-from tautcut.kernels import choose
+from tautcut.kernels import card_for, choose, resolved
 from tautcut.observers import Observer, Progress
 from tautcut.problem import FloatArray, IntArray, Partition, Problem
+from tautcut.results import Result
 from tautcut.search import EFFORTS, Effort, MultilevelSearch, in_threads, is_better, smallest_sizes
-from tautcut.solver import Result, is_trivial, run, solve
-from tautcut.starts import StartMaker, soften, start_maker, strong_partition
+from tautcut.solver import is_trivial, run, solve
+from tautcut.starts import Spectral, StartMaker, soften, start_maker, strong_partition
 from tautcut.stopping import Status, StopRule
+
+if TYPE_CHECKING:
+    from tautcut.kernels.gpu.engine import GpuKernels
 
 ALGORITHMS = ("fast", "paper")
 _CUT_SHORT = (Status.INTERRUPTED, Status.STOPPED)
@@ -88,11 +94,11 @@ def best_of_starts(
     problem: Problem, plan: Plan, *, rng: np.random.Generator, observers: Iterable[Observer] = ()
 ) -> Result:
     """The partition of lowest (P) that the plan finds."""
-    make = start_maker(problem, plan.init, rng=rng)
     smallest = smallest_sizes(problem, plan.min_cluster_size)
     if is_trivial(problem):
-        return solve(problem, make(0, rng))
+        return solve(problem, start_maker(problem, plan.init, rng=rng)(0, rng))
     work = _Work(problem, plan, smallest, tuple(observers))
+    make = start_maker(problem, plan.init, rng=rng, spectral=work.spectral)
     generators = rng.spawn(plan.n_starts(problem))
     solve_all = plan.search == "none"
     best = _solve_starts(work, make, generators) if solve_all else _search_starts(work, make, generators, rng)
@@ -110,12 +116,40 @@ class _Work:
     smallest: IntArray
     observers: tuple[Observer, ...]
 
+    @cached_property
+    def is_on_card(self) -> bool:
+        """Whether a GPU runs Algorithm 1."""
+        return resolved(self.plan.device) == "cuda" and self.problem.numerator == "tv"
+
+    @cached_property
+    def card(self) -> GpuKernels:
+        """The GPU's engine, made once for all starts."""
+        return card_for(self.problem, self.plan.dtype)
+
+    @property
+    def spectral(self) -> Spectral | None:
+        """The GPU's linear algebra for starts that need some; None leaves it to the host."""
+        is_named = isinstance(self.plan.init, str)
+        is_spectral = is_named and (self.problem.is_labelled.any() or self.plan.init in ("ncut", "ncut-seeds"))
+        if not (self.is_on_card and is_spectral):
+            return None
+        from tautcut.kernels.gpu.spectral import CardSpectral
+
+        return CardSpectral(self.card)
+
     def solve(self, F: FloatArray, number: int = 0) -> Result:
         """Algorithm 1 from F."""
+        if self.is_on_card:
+            return self.solve_together([F])
         groups = F.argmax(axis=1)
         kernels = choose(self.problem, device=self.plan.device, dtype=self.plan.dtype, groups=groups)
         stop = self.plan.stop_rule
         return run(self.problem, F, kernels, stop=stop, observers=self.observers, start_number=number)
+
+    def solve_together(self, starts: list[FloatArray]) -> Result:
+        """Algorithm 1 from several starts side by side on the GPU; the best of them."""
+        stop, observers = self.plan.stop_rule, self.observers
+        return run_batch(self.problem, np.stack(starts), self.card, stop=stop, observers=observers).best
 
     def tell(self, phase: str, step: int, n_steps: int, best: Partition) -> None:
         """Show the observers where the search stands; raises _Stopped if one asks to stop."""
@@ -130,6 +164,8 @@ class _Stopped(Exception):  # noqa: N818 - an observer's wish, not an error
 
 def _solve_starts(work: _Work, make: StartMaker, generators: list[np.random.Generator]) -> Result:
     """Each start solved by itself; the lowest (P) wins, ties keep the first."""
+    if work.is_on_card:
+        return work.solve_together([make(number, rng) for number, rng in enumerate(generators)])
     best: Result | None = None
     status: Status | None = None
     try:
@@ -261,7 +297,7 @@ def _polish(work: _Work, search: MultilevelSearch, best: _Best, rng: np.random.G
 def _in_turn(work: _Work, make: StartMaker, generators: list[np.random.Generator]) -> Iterator[Result]:
     """Each start solved, in their order, as soon as it is there; by joblib where n_jobs asks for it."""
     starts = ((number, make(number, rng)) for number, rng in enumerate(generators))
-    if work.plan.n_jobs in (None, 1):
+    if work.plan.n_jobs in (None, 1) or work.is_on_card:
         for number, F in starts:
             yield work.solve(F, number)
         return

@@ -1,26 +1,26 @@
 """Algorithm 1: from a start F⁰ ∈ C to a partition. `solve` is the loop; `State` is exactly what survives an outer
-step; `Result` is what the user keeps. The best partition seen is the answer (decision 0006).
+step. The best partition seen is the answer (decision 0006).
 """
 
 from __future__ import annotations
 
-import os
 import time
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tautcut.batch import run_batch
 from tautcut.errors import InputError, InterruptedRunWarning
-from tautcut.kernels import Kernels, Measures, choose
+from tautcut.kernels import Kernels, Measures, card_for, choose, resolved
 from tautcut.kernels.reference import project
 from tautcut.observers import Observer, Progress
 from tautcut.problem import FloatArray, Partition, Problem
 from tautcut.prox import prox_tv
+from tautcut.results import Result, Step
 from tautcut.stopping import PROGRESS, Status, StopRule
 
 
@@ -39,43 +39,6 @@ class State:
     mark: float = np.inf  # (P) at the last progress of the run's own partitions, the start's not counted
     progress_at: int = 0
     is_descent: bool = True
-
-
-@dataclass(frozen=True)
-class Step:
-    """One line of a run's history."""
-
-    outer: int
-    iterations: int
-    relaxed_energy: float
-    energy: float
-    is_descent: bool
-
-
-@dataclass(frozen=True, eq=False)
-class Result:
-    """What a run found: the best partition, the F it was read from, why the run stopped, and how it went.
-
-    `relaxed_energy` is Σ_r E(f_r) of the last F, the one that Algorithm 1 ended with.
-    """
-
-    problem: Problem
-    partition: Partition
-    memberships: FloatArray
-    relaxed_energy: float
-    status: Status
-    history: tuple[Step, ...]
-
-    @property
-    def n_iter(self) -> int:
-        """Inner iterations done."""
-        return self.history[-1].iterations if self.history else 0
-
-    def report(self, path: str | os.PathLike[str]) -> Path:
-        """Write a page to look at, one HTML file: `tautcut.report.page.write_page` with nothing but this result."""
-        from tautcut.report.page import write_page  # up the layers, and only when it is called
-
-        return write_page(path, self)
 
 
 def init(problem: Problem, F: FloatArray, kernels: Kernels) -> State:
@@ -147,7 +110,8 @@ def solve(
     start : array-like of shape (n_vertices, n_clusters)
         F⁰; projected onto C (decision 0004).
     stop : StopRule, optional
-    device : {"cpu", "reference"}
+    device : {"cpu", "cuda", "auto", "reference"}
+        "cuda" is an NVIDIA GPU; "auto" takes it where there is one.
     dtype : {"float32", "float64"}
     observers : iterable of callables
         Each is shown a `Progress` after every outer step; returning True stops the run.
@@ -166,10 +130,12 @@ def solve(
     >>> solve(Problem(path, 2), start, device="reference").partition.labels
     array([0, 0, 0, 1, 1, 1])
     """
-    F = _feasible(problem, start)
+    F = feasible(problem, start)
     if is_trivial(problem):
         partition = problem.partition(F.argmax(axis=1))
         return Result(problem, partition, F, partition.energy, Status.TRIVIAL, ())
+    if resolved(device) == "cuda":
+        return run_batch(problem, F[None], card_for(problem, dtype), stop=stop or StopRule(), observers=observers).best
     kernels = choose(problem, device=device, dtype=dtype, groups=F.argmax(axis=1))
     return run(problem, F, kernels, stop=stop or StopRule(), observers=observers)
 
@@ -189,7 +155,7 @@ def run(
     start_number: int = 0,
 ) -> Result:
     """`solve` on kernels that exist already; `start_number` is only passed on to the observers."""
-    F = _feasible(problem, start)
+    F = feasible(problem, start)
     observers = tuple(observers)
     deadline = time.monotonic() + (stop.time_limit or np.inf)
     state = init(problem, F, kernels)
@@ -231,7 +197,8 @@ def _shows(observer: Observer, state: State, kernels: Kernels, stop: StopRule, s
     return bool(observer(seen))
 
 
-def _feasible(problem: Problem, start: ArrayLike) -> FloatArray:
+def feasible(problem: Problem, start: ArrayLike) -> FloatArray:
+    """The start, checked, and projected onto C."""
     F = np.asarray(start, dtype=np.float64)
     shape = (problem.n_vertices, problem.n_clusters)
     if F.shape != shape:

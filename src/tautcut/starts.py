@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 from threading import Lock
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,7 +30,30 @@ _BISECTION_IMBALANCES = (0.03, 0.3, 0.8)
 _LARGEST_WEIGHT_SUM = 2**30  # METIS counts in 32 bits
 
 
-def start_maker(problem: Problem, init: str | ArrayLike, *, rng: np.random.Generator) -> StartMaker:
+class Spectral(Protocol):
+    """The linear algebra that starts are made with, on one graph; `tautcut.laplacian` on the host, or a GPU's."""
+
+    def diffuse(self, B: FloatArray) -> FloatArray:
+        """(I + L)⁻¹ B."""
+
+    def normalised_cut(self, n_clusters: int, *, rng: np.random.Generator) -> IntArray:
+        """The clusters of the normalised cut."""
+
+
+class _OnTheHost:
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    def diffuse(self, B: FloatArray) -> FloatArray:
+        return diffuse(self._graph, B)
+
+    def normalised_cut(self, n_clusters: int, *, rng: np.random.Generator) -> IntArray:
+        return normalised_cut(self._graph, n_clusters, rng=rng)
+
+
+def start_maker(
+    problem: Problem, init: str | ArrayLike, *, rng: np.random.Generator, spectral: Spectral | None = None
+) -> StartMaker:
     """The maker of this name; what several starts share (the NCut clusters) is computed once, here.
 
     Where labels are fixed, every named start is the labels' own: all of them propagated by (I + L)⁻¹.
@@ -43,10 +66,11 @@ def start_maker(problem: Problem, init: str | ArrayLike, *, rng: np.random.Gener
         return lambda number, rng: own
     if init not in NAMES:
         raise InputError(f"init must be one of {', '.join(NAMES)}, or an array; found {init!r}.")
+    spectral = spectral or _OnTheHost(problem.graph)
     if problem.is_labelled.any():
-        propagated = diffuse(problem.graph, _indicator(problem.labels, problem.n_clusters))
+        propagated = spectral.diffuse(_indicator(problem.labels, problem.n_clusters))
         return lambda number, rng: propagated
-    return _MAKERS[init](problem, rng)
+    return _MAKERS[init](problem, spectral, rng)
 
 
 def soften(labels: IntArray, n_clusters: int, softness: float = SOFTNESS) -> FloatArray:
@@ -54,34 +78,34 @@ def soften(labels: IntArray, n_clusters: int, softness: float = SOFTNESS) -> Flo
     return (1 - softness) * _indicator(labels, n_clusters) + softness / n_clusters
 
 
-def _multilevel(problem: Problem, rng: np.random.Generator) -> StartMaker:
+def _multilevel(problem: Problem, spectral: Spectral, rng: np.random.Generator) -> StartMaker:
     def make(number: int, rng: np.random.Generator) -> FloatArray:
         return soften(multilevel_partition(problem, imbalance=imbalance_of_start(number), rng=rng), problem.n_clusters)
 
     return make
 
 
-def _ncut_seeds(problem: Problem, rng: np.random.Generator) -> StartMaker:
-    clusters = fill_empty(normalised_cut(problem.graph, problem.n_clusters, rng=rng), problem.n_clusters)
+def _ncut_seeds(problem: Problem, spectral: Spectral, rng: np.random.Generator) -> StartMaker:
+    clusters = fill_empty(spectral.normalised_cut(problem.n_clusters, rng=rng), problem.n_clusters)
 
     def make(number: int, rng: np.random.Generator) -> FloatArray:
         seeds = np.zeros((problem.n_vertices, problem.n_clusters))
         for r in range(problem.n_clusters):
             seeds[rng.choice(np.flatnonzero(clusters == r)), r] = 1.0
-        return diffuse(problem.graph, seeds)
+        return spectral.diffuse(seeds)
 
     return make
 
 
-def _ncut(problem: Problem, rng: np.random.Generator) -> StartMaker:
+def _ncut(problem: Problem, spectral: Spectral, rng: np.random.Generator) -> StartMaker:
     def make(number: int, rng: np.random.Generator) -> FloatArray:
-        labels = normalised_cut(problem.graph, problem.n_clusters, rng=rng)
+        labels = spectral.normalised_cut(problem.n_clusters, rng=rng)
         return _indicator(fill_empty(labels, problem.n_clusters), problem.n_clusters)
 
     return make
 
 
-def _random(problem: Problem, rng: np.random.Generator) -> StartMaker:
+def _random(problem: Problem, spectral: Spectral, rng: np.random.Generator) -> StartMaker:
     def make(number: int, rng: np.random.Generator) -> FloatArray:
         noise = rng.random((problem.n_vertices, problem.n_clusters))
         chosen = rng.choice(problem.n_vertices, problem.n_clusters, replace=False)
@@ -91,7 +115,7 @@ def _random(problem: Problem, rng: np.random.Generator) -> StartMaker:
     return make
 
 
-_MAKERS: dict[str, Callable[[Problem, np.random.Generator], StartMaker]] = {
+_MAKERS: dict[str, Callable[[Problem, Spectral, np.random.Generator], StartMaker]] = {
     "multilevel": _multilevel,
     "ncut-seeds": _ncut_seeds,
     "ncut": _ncut,

@@ -10,7 +10,8 @@ from strategies import random_graph, soft_start
 from tautcut.kernels import StepSizes, cpu
 from tautcut.kernels.cpu import _SMALL, CpuKernels
 from tautcut.problem import Problem
-from tautcut.solver import Result, solve
+from tautcut.results import Result
+from tautcut.solver import solve
 from tautcut.stopping import StopRule
 
 N, R = 9000, 5

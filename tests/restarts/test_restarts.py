@@ -14,7 +14,7 @@ from tautcut import Graph, Problem, balanced_cut_energy
 from tautcut.errors import InputError, InterruptedRunWarning
 from tautcut.observers import Progress
 from tautcut.restarts import Plan, best_of_starts
-from tautcut.solver import Result
+from tautcut.results import Result
 from tautcut.stopping import Status, StopRule
 
 # Random graphs have many local minima, so that starts differ.

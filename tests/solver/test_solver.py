@@ -21,7 +21,8 @@ from tautcut.graph import Graph
 from tautcut.kernels import choose
 from tautcut.observers import JsonLines, Progress, ProgressBar, log_progress
 from tautcut.problem import Problem
-from tautcut.solver import Result, solve
+from tautcut.results import Result
+from tautcut.solver import solve
 from tautcut.stopping import Status, StopRule
 
 R, SIZE = 3, 25
@@ -95,7 +96,7 @@ def test_labelled_rows_are_unit_vectors_throughout(engine):
     start = START.copy()
     start[fixed] = START[fixed][:, ::-1]  # a start that contradicts the labels
     kernels = choose(problem, **engine)
-    state = solver.init(problem, solver._feasible(problem, start), kernels)
+    state = solver.init(problem, solver.feasible(problem, start), kernels)
     for _ in range(20):
         assert np.array_equal(kernels.memberships(state.arrays)[fixed], unit_rows)
         state = solver.step(problem, state, kernels, StopRule(), deadline=np.inf)

@@ -12,7 +12,8 @@ import pytest
 from strategies import noisy_start, planted_graph
 from tautcut.graph import Graph
 from tautcut.problem import Problem
-from tautcut.solver import Result, solve
+from tautcut.results import Result
+from tautcut.solver import solve
 from tautcut.stopping import StopRule
 
 R, SIZE = 3, 20

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tautcut.diagnostics import Diagnosis
     from tautcut.estimators import MTVClassifier, MTVClustering
     from tautcut.formats import Data, Labelling
-    from tautcut.solver import Result
+    from tautcut.results import Result
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +102,8 @@ class Outcome:
         from rich.table import Table
         from rich.text import Text
 
-        table = Table("cluster", "size", "term of (P)", "confidence", box=box.SIMPLE_HEAD)
+        what = "class" if self.about["command"] == "classify" else "cluster"
+        table = Table(what, "size", "term of (P)", "confidence", box=box.SIMPLE_HEAD)
         for column in table.columns[1:]:
             column.justify = "right"
         for name, size, term, sure in self._clusters():
@@ -125,7 +126,7 @@ def result_of(
 ) -> Result:
     """What an estimator found, as the solver's record."""
     from tautcut.problem import Problem, lam_of_prior
-    from tautcut.solver import Result
+    from tautcut.results import Result
 
     problem = Problem(model.graph_, n_clusters, lam_of_prior(model.class_prior, n_clusters), known)
     found = problem.partition(codes)

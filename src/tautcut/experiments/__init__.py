@@ -5,8 +5,12 @@ reports, `figures` the numbers of its figures. This package is the only place th
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from tautcut.experiments.records import PACKAGES, RunRecord, append_record, circumstances, read_records
-from tautcut.experiments.runs import Model, draw_labels, run_classification, run_clustering
+
+if TYPE_CHECKING:
+    from tautcut.experiments.runs import Model, draw_labels, run_classification, run_clustering
 
 __all__ = [
     "PACKAGES",
@@ -19,3 +23,12 @@ __all__ = [
     "run_classification",
     "run_clustering",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The rest, on first use: records can be written where scikit-learn is not installed."""
+    if name not in __all__:
+        raise AttributeError(f"module 'tautcut.experiments' has no attribute {name!r}")
+    from tautcut.experiments import runs
+
+    return getattr(runs, name)

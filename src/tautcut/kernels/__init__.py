@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,8 +16,11 @@ from tautcut.errors import EngineUnavailableError, InputError
 from tautcut.graph import Graph
 from tautcut.problem import FloatArray, IntArray, Problem
 
+if TYPE_CHECKING:
+    from tautcut.kernels.gpu.engine import GpuKernels
+
 DTYPES = ("float32", "float64")
-DEVICES = ("cpu", "reference")
+DEVICES = ("auto", "cpu", "cuda", "reference")
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,12 +57,15 @@ class StepSizes:
 class Kernels(Protocol):
     """One engine, bound to one problem. `arrays` is the engine's own record of F, F̄, F^k and P.
 
-    Weights are divided by their mean; `unit` times T or E is in the user's weights. `lipschitz` is L ≥ ‖K‖₂.
+    Weights are divided by their mean; `unit` times T or E is in the user's weights.
     """
 
     name: str
     unit: float
-    lipschitz: float
+
+    @property
+    def lipschitz(self) -> float:
+        """L ≥ ‖K‖₂."""
 
     def allocate(self, F: FloatArray) -> Any:
         """Arrays that hold the start F ∈ C, and P = 0."""
@@ -91,7 +97,7 @@ def choose(
     n_threads: int | None = None,
     groups: IntArray | None = None,
 ) -> Kernels:
-    """The engine of that name. `reference` is the float64 oracle, whatever the dtype.
+    """The engine of that name. `reference` is the float64 oracle, whatever the dtype; `auto` a GPU if there is one.
 
     A problem with the numerator "laplacian" gets the reference engine whatever the device: no other has it, because
     that relaxation is only there to be compared with, on small graphs.
@@ -100,17 +106,62 @@ def choose(
     """
     if dtype not in DTYPES:
         raise InputError(f"dtype must be one of {', '.join(DTYPES)}; found {dtype!r}.")
-    if device not in DEVICES:
-        raise InputError(f"device must be one of {', '.join(DEVICES)}; found {device!r}.")
+    device = resolved(device)
     if device == "reference" or problem.numerator != "tv":
         from tautcut.kernels.reference import ReferenceKernels
 
         return ReferenceKernels(problem)
+    if device == "cuda":
+        return card_for(problem, dtype)
     try:
         from tautcut.kernels.cpu import CpuKernels
     except ImportError as error:
         raise EngineUnavailableError("the cpu engine needs numba: install it, or choose device='reference'") from error
     return CpuKernels(problem, dtype=np.dtype(dtype), n_threads=n_threads, groups=groups)
+
+
+def resolved(device: str) -> str:
+    """The device by its name, "auto" replaced: "cuda" where torch, Triton and a GPU are there, else "cpu"."""
+    if device not in DEVICES:
+        raise InputError(f"device must be one of {', '.join(DEVICES)}; found {device!r}.")
+    if device != "auto":
+        return device
+    try:
+        _require_card()
+    except EngineUnavailableError:
+        return "cpu"
+    return "cuda"
+
+
+def card_for(problem: Problem, dtype: str = "float32") -> GpuKernels:
+    """The engine of an NVIDIA GPU; an error that says what is missing where it cannot run."""
+    if dtype != "float32":
+        raise InputError(f"device='cuda' computes in float32; found dtype={dtype!r}. Use float32, or device='cpu'.")
+    _require_card()
+    from tautcut.kernels.gpu.engine import GpuKernels
+
+    return GpuKernels(problem)
+
+
+def exact_finder(device: str) -> Any:
+    """The device's own search for nearest neighbours, for `neighbour_graph`; None leaves it to the host."""
+    if resolved(device) != "cuda":
+        return None
+    _require_card()
+    from tautcut.kernels.gpu.nearest import nearest_on_card
+
+    return nearest_on_card
+
+
+def _require_card() -> None:
+    try:
+        from tautcut.kernels.gpu.engine import require_card
+    except ImportError as error:
+        raise EngineUnavailableError(
+            f"device='cuda' needs torch and triton, of which {error.name or 'one'} is not installed: "
+            "install torch, or use device='cpu'."
+        ) from error
+    require_card()
 
 
 def thread_count() -> int:

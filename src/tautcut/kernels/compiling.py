@@ -1,5 +1,6 @@
 """How kernels are compiled: by Numba, outside Python's lock, cached on disk where a disk can be written. The cache is
-written to a temporary file and moved, so processes that compile at the same time do no harm.
+written to a temporary file and moved, so processes that compile at the same time do no harm. Where Numba is not
+installed, what it would compile can be imported and not called.
 """
 
 from __future__ import annotations
@@ -8,15 +9,26 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from numba import njit
+from tautcut.errors import EngineUnavailableError
+
+try:
+    from numba import njit
+except ImportError:  # the other engines do without
+    njit = None
 
 logger = logging.getLogger("tautcut")
 
 
 def compiled(function: Callable[..., Any]) -> Any:
     """The function compiled at its first call; kept on disk, or in memory alone where no cache folder is writable."""
+    if njit is None:
+        return _needs_numba
     try:
         return njit(nogil=True, cache=True)(function)
     except RuntimeError:  # Numba found no place for its cache
         logger.warning("no writable folder for compiled kernels: they are compiled in each process")
         return njit(nogil=True)(function)
+
+
+def _needs_numba(*_: object) -> Any:
+    raise EngineUnavailableError("the search needs numba: install it, or choose search='none'.")

@@ -22,7 +22,7 @@ from tautcut.diagnostics import Diagnosis, confidence
 from tautcut.graph import Graph
 from tautcut.problem import IntArray, Partition
 from tautcut.report.layout import lay_out
-from tautcut.solver import Result
+from tautcut.results import Result
 
 FloatArray = NDArray[np.float64]
 Json = dict[str, Any]
@@ -236,7 +236,7 @@ def _map(subject: Subject, always: IntArray) -> Json:
         "y": _packed(grid[:, 1], "<u2"),
         "vertex": _packed(shown, "<u4"),
         "cluster": _packed(subject.partition.labels[shown], "<u2"),
-        "confidence": _packed(np.round(subject.confidence[shown] * 255), "u1"),
+        "confidence": _packed(np.round(subject.confidence[shown] * 65535), "<u2"),
         "edges": _packed(_shown_edges(graph, shown, rng), "<u2"),
     }
     return (

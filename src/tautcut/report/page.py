@@ -23,7 +23,7 @@ from tautcut.diagnostics import Diagnosis, diagnose
 from tautcut.errors import InputError
 from tautcut.experiments.records import circumstances
 from tautcut.report.content import FloatArray, Json, Subject, content_of
-from tautcut.solver import Result
+from tautcut.results import Result
 from tautcut.writing import replacing, writable
 
 SUFFIXES = (".html", ".htm")

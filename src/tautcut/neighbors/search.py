@@ -1,17 +1,13 @@
-"""From features to the k-nearest-neighbour graph. This module owns the neighbour search, exact or
-approximate, on dense and on sparse features, the estimate of what an approximate search missed, and the edge
-weights that follow from distances. Neighbours are ranked by (distance, index) with distances recomputed in double
-precision, so that ties, duplicates and large offsets have one answer; an approximate search may miss neighbours,
-not misrank them. It never sees labels.
+"""The search of nearest neighbours, exact or approximate, on dense and on sparse features, and the estimate of what an
+approximate one missed. Neighbours are ranked by (distance, index) with distances recomputed in double precision, so
+that ties, duplicates and large offsets have one answer; an approximate search may miss neighbours, not misrank them.
+It never sees a graph.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
-import logging
-import operator
-import warnings as python_warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -22,19 +18,25 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tautcut.errors import EngineUnavailableError, GraphWarning, InputError
-from tautcut.graph import Graph
+from tautcut.errors import EngineUnavailableError, InputError
+from tautcut.neighbors.features import (
+    METRICS,
+    Features,
+    Metric,
+    check_choice,
+    comparable,
+    distances_of,
+    neighbour_count,
+    squared_norms,
+    stacked,
+)
+from tautcut.neighbors.features import features_of as _features
 
-Metric: TypeAlias = Literal["euclidean", "cosine"]
-Weights: TypeAlias = Literal["binary", "self-tuning", "gaussian"]
 Method: TypeAlias = Literal["auto", "exact", "approximate"]
-Features: TypeAlias = "NDArray[np.floating[Any]] | sp.csr_matrix[np.float64]"
 Pairs: TypeAlias = tuple[NDArray[np.intp], NDArray[np.intp]]
 Neighbours: TypeAlias = tuple[NDArray[np.intp], NDArray[np.float64]]
 Progress: TypeAlias = Callable[[int, int], object]
 
-METRICS = ("euclidean", "cosine")
-WEIGHTS = ("binary", "self-tuning", "gaussian")
 METHODS = ("auto", "exact", "approximate")
 
 # Exact search costs about n² (d + 128): the product, and the selection that a small d makes no cheaper.
@@ -57,56 +59,6 @@ AXES_POINTS, AXES_PASSES = 10_000, 3
 # rows and points. One coordinate of one pair costs this many times as much when a pair is looked at by itself as in
 # a matrix product.
 OUTLINE_FROM, OUTLINE_ROWS, OUTLINE_POINTS, PAIR_COST = 4096, 64, 4096, 40
-# A weight below this would vanish in single precision, and its edge with it.
-SMALLEST_WEIGHT = float(np.finfo(np.float32).tiny)
-
-logger = logging.getLogger(__name__)
-
-
-def knn_graph(
-    X: object,
-    n_neighbors: int = 10,
-    *,
-    metric: Metric = "euclidean",
-    weights: Weights = "binary",
-    method: Method = "auto",
-    random_state: int | np.random.Generator | None = None,
-) -> Graph:
-    """The k-nearest-neighbour graph of the rows of X, symmetrised by maximum.
-
-    Vertices i and j are joined if i is among the k nearest of j, or j among those of i. A point is never its
-    own neighbour, and copies of a point are as many distinct neighbours.
-
-    Parameters
-    ----------
-    X : array-like, data frame or scipy sparse matrix, shape (n_points, n_features)
-        Finite numbers.
-    n_neighbors : int
-        k, from 1 to n_points - 1.
-    metric : {"euclidean", "cosine"}
-        The distance d; "cosine" is 1 - cos, and refuses zero rows.
-    weights : {"binary", "self-tuning", "gaussian"}
-        w_ij = 1; exp(-d_ij² / (s_i s_j)), where s_i is the distance of i to its 7th neighbour (its k-th if
-        k < 7) [1]_; or exp(-d_ij² / s²), where s² is 3 times the squared mean distance to the k-th one.
-    method : {"auto", "exact", "approximate"}
-        "approximate" is an HNSW index of faiss, for dense X; its recall is estimated and logged, and warned of
-        below 0.95. "auto" is exact while that takes about a minute or less, or when X is sparse or faiss is not
-        installed; which one it took is logged. `neighbour_graph` returns both.
-    random_state : int, Generator or None
-        Seeds the approximate search; the exact one has no randomness.
-
-    References
-    ----------
-    .. [1] Zelnik-Manor, L. & Perona, P. (2004). Self-tuning spectral clustering.
-
-    Examples
-    --------
-    >>> knn_graph([[0.0], [1.0], [3.0], [7.0]], 1)
-    Graph(n_vertices=4, n_edges=3)
-    """
-    return neighbour_graph(
-        X, n_neighbors, metric=metric, weights=weights, method=method, random_state=random_state
-    )[0]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -138,55 +90,19 @@ class NeighbourReport:
         return f"{found}, by approximate search: recall {self.recall:.3f} on {self.n_sampled:,} sampled points."
 
 
-def neighbour_graph(
-    X: object,
-    n_neighbors: int = 10,
+def own_neighbours(
+    points: Features,
+    k: int,
+    method: Method,
     *,
-    metric: Metric = "euclidean",
-    weights: Weights = "binary",
-    method: Method = "auto",
-    random_state: int | np.random.Generator | None = None,
-    progress: Progress | None = None,
-) -> tuple[Graph, NeighbourReport]:
-    """The graph that `knn_graph` gives, and how its neighbours were found.
-
-    Parameters
-    ----------
-    X, n_neighbors, metric, weights, method, random_state
-        As in `knn_graph`.
-    progress : callable, optional
-        Called with the steps done and their total, as the search goes on.
-
-    Examples
-    --------
-    >>> print(neighbour_graph([[0.0], [1.0], [3.0], [7.0]], 1)[1])
-    1 nearest neighbours of 4 points in 1 dimensions, by exact search.
-    """
-    _check_choice("metric", metric, METRICS)
-    _check_choice("weights", weights, WEIGHTS)
-    _check_choice("method", method, METHODS)
-    points = _features(X, "X")
-    k = _neighbour_count(n_neighbors, points.shape[0] - 1, points.shape[0])
-    points, unit = _comparable(points, metric)
+    random_state: int | np.random.Generator | None,
+    progress: Progress | None,
+) -> tuple[Neighbours, NeighbourReport]:
+    """The k nearest points of each point but itself, with their squared distances, and how they were found."""
     if _is_approximate(method, points):
-        rng = np.random.default_rng(random_state)
-        (indices, squared), report = _approximate_neighbours(points, k, rng=rng, progress=progress)
-    else:
-        indices, squared = _exact_neighbours(points, None, k, progress)
-        report = NeighbourReport(points.shape[0], points.shape[1], k, "exact")
-    _announce(report)
-    return _graph(indices, edge_weights(indices, _distances(squared, unit, metric), weights)), report
-
-
-def _announce(report: NeighbourReport) -> None:
-    """Log how neighbours were found, and warn if too many were missed."""
-    logger.info("knn_graph: %s", report)
-    if report.recall < LOW_RECALL:
-        message = (
-            f"the approximate search finds {report.recall:.0%} of the nearest neighbours, estimated on "
-            f"{report.n_sampled} points. Use method='exact', or reduce the {report.n_features} dimensions first."
-        )
-        python_warnings.warn(message, GraphWarning, stacklevel=4)
+        return _approximate_neighbours(points, k, rng=np.random.default_rng(random_state), progress=progress)
+    found = _exact_neighbours(points, None, k, progress)
+    return found, NeighbourReport(points.shape[0], points.shape[1], k, "exact")
 
 
 def nearest(X_train: object, X_new: object, n_neighbors: int, *, metric: Metric = "euclidean") -> Neighbours:
@@ -203,47 +119,17 @@ def nearest(X_train: object, X_new: object, n_neighbors: int, *, metric: Metric 
     >>> nearest([[0.0], [1.0], [3.0]], [[0.9]], 2)[0]
     array([[1, 0]])
     """
-    _check_choice("metric", metric, METRICS)
+    check_choice("metric", metric, METRICS)
     points, queries = _features(X_train, "X_train"), _features(X_new, "X_new")
     if points.shape[1] != queries.shape[1]:
         raise InputError(
             f"X_new has {queries.shape[1]} features but X_train has {points.shape[1]}. Give the same ones."
         )
     n = points.shape[0]
-    k = _neighbour_count(n_neighbors, n, n)
-    both, unit = _comparable(_stacked(points, queries), metric)
+    k = neighbour_count(n_neighbors, n, n)
+    both, unit = comparable(stacked(points, queries), metric)
     indices, squared = _exact_neighbours(both[:n], both[n:], k)
-    return indices, _distances(squared, unit, metric)
-
-
-def edge_weights(indices: NDArray[np.intp], distances: NDArray[np.float64], weights: Weights) -> NDArray[np.float64]:
-    """The weights in (0, 1] of each point's edges to its k neighbours, nearest first, shape (n_points, k)."""
-    if weights == "binary":
-        return np.ones_like(distances)
-    if weights == "gaussian":
-        scale = np.sqrt(3.0) * distances[:, -1].mean() or 1.0  # zero only if every distance is
-        exponent = np.square(distances / scale)
-    else:
-        local = _local_scales(distances)
-        with np.errstate(over="ignore"):
-            exponent = (distances / local[:, None]) * (distances / local[indices])
-    return np.maximum(np.exp(-exponent), SMALLEST_WEIGHT)
-
-
-def _local_scales(distances: NDArray[np.float64]) -> NDArray[np.float64]:
-    """s_i: the distance to the 7th neighbour, or to the first one apart if those seven are copies of i."""
-    scales = distances[:, min(7, distances.shape[1]) - 1]
-    apart = np.where(distances > 0, distances, np.inf).min(axis=1)
-    scales = np.where(scales > 0, scales, apart)
-    finite = scales[np.isfinite(scales)]
-    return np.where(np.isfinite(scales), scales, finite.min() if finite.size else 1.0)
-
-
-def _graph(indices: NDArray[np.intp], weights: NDArray[np.float64]) -> Graph:
-    """The graph of directed neighbour lists, symmetrised by maximum."""
-    n, k = indices.shape
-    directed = sp.csr_matrix((weights.ravel(), indices.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n))
-    return Graph.from_any(directed.maximum(directed.T))
+    return indices, distances_of(squared, unit, metric)
 
 
 def _is_approximate(method: Method, points: Features) -> bool:
@@ -382,7 +268,7 @@ class _Search:
         asked = points if queries is None else queries
         p, q = _centred(points, queries, dtype)
         points_t = p.T if isinstance(p, np.ndarray) else p.T.tocsr()
-        return cls(points, asked, queries is None, points_t, q, _norms(p), _norms(q))
+        return cls(points, asked, queries is None, points_t, q, squared_norms(p), squared_norms(q))
 
     @property
     def is_single(self) -> bool:
@@ -417,7 +303,7 @@ class _Search:
         owner, candidate = pairs
         squared = np.empty(owner.size, dtype=self.point_norms.dtype)
         for part in _blocks(np.arange(owner.size), PAIR_ENTRIES // self.points_t.shape[0]):
-            squared[part] = _norms(self.queries[rows[owner[part]]] - self.points_t.T[candidate[part]])
+            squared[part] = squared_norms(self.queries[rows[owner[part]]] - self.points_t.T[candidate[part]])
         order = np.lexsort((squared, owner))
         kth = squared[order[np.searchsorted(owner, np.arange(rows.size)) + k - 1]]
         near = squared <= (kth + self.rounding(rows, kth))[owner]
@@ -440,7 +326,7 @@ class _Outline:
     def on_axes(cls, search: _Search, axes: NDArray[np.float32]) -> _Outline:
         points = _outlined(search.points_t.T, axes)
         queries = points if search.is_self else _outlined(search.queries, axes)
-        return cls(search, np.vstack([points.T, _norms(points)]), queries)
+        return cls(search, np.vstack([points.T, squared_norms(points)]), queries)
 
     def candidates(self, rows: NDArray[np.intp], k: int) -> Pairs:
         """As `_Search.candidates`; no pair has a row whose outline leaves too many."""
@@ -467,7 +353,7 @@ class _Outline:
     def near(self, score: NDArray[np.float32], rows: NDArray[np.intp], squared: NDArray[Any]) -> NDArray[np.bool_]:
         """Where the outlines may be as near as these squared distances of the rows."""
         # Twice the error of a plain search: coordinates and lengths are rounded before they are multiplied.
-        limit = squared - _norms(self.queries[rows]) + 2 * self.search.rounding(rows, squared)
+        limit = squared - squared_norms(self.queries[rows]) + 2 * self.search.rounding(rows, squared)
         is_near: NDArray[np.bool_] = score <= limit[:, None]
         return is_near
 
@@ -478,7 +364,7 @@ def _outlined(rows: NDArray[np.float32], axes: NDArray[np.float32]) -> NDArray[n
     for block in _blocks(np.arange(len(rows)), BLOCK_ENTRIES // (8 * rows.shape[1])):
         coordinates = rows[block] @ axes
         outlined[block, :-1] = coordinates
-        outlined[block, -1] = np.sqrt(_norms(rows[block] - coordinates @ axes.T))
+        outlined[block, -1] = np.sqrt(squared_norms(rows[block] - coordinates @ axes.T))
     return outlined
 
 
@@ -496,7 +382,7 @@ def _outline(search: _Search, n_rows: int, k: int) -> _Outline | None:
     best, least = 0, float(n * d)
     for n_axes in (count for count in AXES if count < d):
         x, y = (_outlined(chosen, axes[:, :n_axes]) for chosen in (search.queries[rows], some))
-        is_left = _norms(y) - 2 * x @ y.T <= (distances - _norms(x))[:, None]
+        is_left = squared_norms(y) - 2 * x @ y.T <= (distances - squared_norms(x))[:, None]
         cost = n * (n_axes + 1) + PAIR_COST * (k + n * is_left.mean()) * d
         if cost < least:
             best, least = n_axes, cost
@@ -530,7 +416,7 @@ def _rank(
     """The first k candidates of each asked row by (distance, index); pairs come grouped by their owner."""
     squared = np.empty(owner.size)
     for pairs in _blocks(np.arange(owner.size), PAIR_ENTRIES // points.shape[1]):
-        squared[pairs] = _norms(asked[owner[pairs]].astype(np.float64, copy=False) - points[candidate[pairs]])
+        squared[pairs] = squared_norms(asked[owner[pairs]].astype(np.float64, copy=False) - points[candidate[pairs]])
     order = np.lexsort((candidate, squared, owner))
     first = np.searchsorted(owner, np.arange(asked.shape[0]))
     kept = order[first[:, None] + np.arange(k)]
@@ -625,7 +511,7 @@ def _share_kept(
     coordinates: NDArray[np.float32], sample: NDArray[np.intp], neighbours: NDArray[np.intp], n_candidates: int
 ) -> float:
     """The share of the neighbours of the sample that are among its nearest in these coordinates."""
-    norms = _norms(coordinates)
+    norms = squared_norms(coordinates)
     kept = 0
     for part in _blocks(np.arange(sample.size), BLOCK_ENTRIES // norms.size):
         score = norms - 2 * coordinates[sample[part]] @ coordinates.T
@@ -692,137 +578,8 @@ def _shifted(
     return shifted
 
 
-def _norms(rows: Any) -> NDArray[Any]:
-    """The squared norm of each row."""
-    if isinstance(rows, np.ndarray):
-        norms: NDArray[Any] = np.einsum("ij,ij->i", rows, rows)
-        return norms
-    return np.asarray(rows.multiply(rows).sum(axis=1), dtype=np.float64).ravel()
-
-
 def _blocks(rows: NDArray[np.intp], size: int) -> Iterator[NDArray[np.intp]]:
     """`rows` in pieces of at most `size`, and at least one."""
     size = max(1, size)
     for start in range(0, rows.size, size):
         yield rows[start : start + size]
-
-
-def _comparable(features: Features, metric: Metric) -> tuple[Features, float]:
-    """Rows whose Euclidean distances, times the returned unit, are those of the metric (cosine: chords)."""
-    if metric == "cosine":
-        return _unit_rows(features), 1.0
-    entries = features if isinstance(features, np.ndarray) else features.data
-    largest = float(max(entries.max(initial=0.0), -entries.min(initial=0.0)))
-    if largest == 0 or 2.0**-400 < largest < 2.0**400:
-        return features, 1.0
-    # A power of two keeps every digit, and squares neither overflow nor vanish.
-    unit = float(np.ldexp(1.0, np.frexp(largest)[1] - 1))
-    return _divide_rows(features, np.full(features.shape[0], unit)), unit
-
-
-def _unit_rows(features: Features) -> Features:
-    """Rows divided by their norms; zero rows are refused."""
-    if isinstance(features, np.ndarray):
-        peaks = np.abs(features).max(axis=1)
-    else:
-        peaks = abs(features).max(axis=1).toarray().ravel()
-    zero = np.flatnonzero(peaks == 0)
-    if zero.size:
-        raise InputError(
-            f"the cosine of a zero row is undefined; found {zero.size} of {peaks.size}, the first is row "
-            f"{zero[0]}. Remove them, or use metric='euclidean'."
-        )
-    # First to about 1 by a power of two, so that no square overflows or vanishes.
-    level = _divide_rows(features, np.ldexp(1.0, np.frexp(peaks)[1] - 1))
-    return _divide_rows(level, np.sqrt(_norms(level)))
-
-
-def _divide_rows(features: Features, divisors: NDArray[np.float64]) -> Features:
-    if isinstance(features, np.ndarray):
-        return features / divisors[:, None]
-    data = features.data / np.repeat(divisors, np.diff(features.indptr))
-    return sp.csr_matrix((data, features.indices, features.indptr), shape=features.shape)
-
-
-def _distances(squared: NDArray[np.float64], unit: float, metric: Metric) -> NDArray[np.float64]:
-    """Distances of the metric from squared Euclidean ones: 1 - cos = chord² / 2."""
-    return squared / 2 if metric == "cosine" else np.sqrt(squared) * unit
-
-
-def _stacked(points: Features, queries: Features) -> Features:
-    """Both sets of rows under one another, to be scaled alike; sparse if either is."""
-    if isinstance(points, np.ndarray) and isinstance(queries, np.ndarray):
-        return np.concatenate([points, queries])
-    return sp.csr_matrix(sp.vstack([sp.csr_matrix(points), sp.csr_matrix(queries)], format="csr"))
-
-
-def _features(X: object, name: str) -> Features:
-    """X as rows, dense or CSR; refused unless it is a 2-D array of finite numbers."""
-    features = _csr(X, name) if sp.issparse(X) else _dense(X, name)
-    if 0 in features.shape:
-        raise InputError(f"{name} must have at least one row and one feature; found shape {features.shape}.")
-    entries = features if isinstance(features, np.ndarray) else features.data
-    bad = np.flatnonzero(~np.isfinite(entries))
-    if bad.size:
-        value = float(entries.flat[bad[0]])
-        where = _position(features, int(bad[0]))
-        raise InputError(
-            f"features must be finite; found {value} at row {where[0]}, column {where[1]} of {name}. "
-            "Impute it or remove that row."
-        )
-    return features
-
-
-def _position(features: Features, entry: int) -> tuple[int, int]:
-    """Row and column of the entry-th stored value."""
-    if isinstance(features, np.ndarray):
-        row, column = divmod(entry, features.shape[1])
-        return row, column
-    row = int(np.searchsorted(features.indptr, entry, side="right")) - 1
-    return row, int(features.indices[entry])
-
-
-def _dense(X: object, name: str) -> NDArray[np.floating[Any]]:
-    """X as a 2-D array, in single precision where that holds all its values and in double where not."""
-    try:
-        array = np.asarray(X)
-        if array.dtype.kind not in "biufO":
-            raise TypeError(f"dtype {array.dtype}")
-        dtype = np.float32 if np.can_cast(array.dtype, np.float32) else np.float64
-        features: NDArray[Any] = np.ascontiguousarray(array, dtype=dtype) if array.ndim else array
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be an array of real numbers; found {error}. Encode it as floats.") from error
-    if array.ndim != 2:
-        raise InputError(
-            f"{name} must be 2-D, one row per point; found shape {array.shape}. Reshape it, e.g. {name}.reshape(-1, 1)."
-        )
-    return features
-
-
-def _csr(X: Any, name: str) -> sp.csr_matrix[np.float64]:
-    """A canonical CSR float64 copy of sparse X."""
-    if X.dtype.kind not in "biuf":
-        raise InputError(f"{name} must hold real numbers; found dtype {X.dtype}. Convert it to float64.")
-    if len(X.shape) != 2:
-        raise InputError(f"{name} must be 2-D, one row per point; found shape {X.shape}.")
-    features = sp.csr_matrix(X, dtype=np.float64, copy=True)
-    features.sum_duplicates()
-    return features
-
-
-def _neighbour_count(n_neighbors: object, largest: int, n_points: int) -> int:
-    """n_neighbors as an int from 1 to `largest`."""
-    try:
-        k = operator.index(n_neighbors)  # type: ignore[arg-type]
-    except TypeError:
-        k = 0
-    if isinstance(n_neighbors, bool | np.bool_) or k < 1:
-        raise InputError(f"n_neighbors must be an integer ≥ 1; found {n_neighbors!r}.")
-    if k > largest:
-        raise InputError(f"n_neighbors={k} is too large for {n_points} points: at most {largest}. Lower n_neighbors.")
-    return k
-
-
-def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    if not isinstance(value, str) or value not in choices:
-        raise InputError(f"unknown {name} {value!r}. Choose one of {', '.join(map(repr, choices))}.")

@@ -1,0 +1,394 @@
+"""What the GPU's engine reaches: milliseconds of an inner iteration and the share of the card's copy bandwidth, the
+paper's 31 starts, one label per class, features to labels, and how it grows to ten million vertices. It needs torch,
+Triton, NumPy and SciPy, and the data sets in the folder that TAUTCUT_DATA names. Every figure is a RunRecord in
+docs/results/gpu.jsonl; `--render` makes the table and the plot from the records alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from tautcut.experiments import RunRecord, append_record, circumstances
+from tautcut.graph import Graph
+from tautcut.kernels import thread_count
+from tautcut.metrics import purity
+from tautcut.problem import Problem
+from tautcut.stopping import StopRule
+
+RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
+N_STARTS, N_DRAWS, REPEATS = 31, 10, 5
+SIZES = (
+    (70_000, 10),
+    (70_000, 20),
+    (1_000_000, 10),
+    (1_000_000, 20),
+    (1_000_000, 100),
+    (10_000_000, 20),
+    (10_000_000, 100),
+)
+ROUNDS = 8  # of a growing graph that are timed together
+_COPIED = 1 << 30  # numbers
+
+
+class Bench:
+    """Where records go, and what they share."""
+
+    def __init__(self, out: Path, commit: str | None) -> None:
+        import torch
+
+        self.out = out
+        shared = circumstances()
+        versions = {**shared["versions"], "torch": torch.__version__, "triton": __import__("triton").__version__}
+        machine = {**shared["machine"], "card": torch.cuda.get_device_name()}
+        self.shared = {**shared, "versions": versions, "machine": machine, "commit": commit or shared["commit"]}
+
+    def write(self, data: str, method: str, seconds: float, measures: dict[str, float], **fields: Any) -> None:
+        given = {
+            "settings": {}, "seed": 0, "n_labelled": 0, "energy": None, "purity": None, "sizes": (), "n_iter": 0,
+            "status": "Done.", **fields,
+        }  # fmt: skip
+        record = RunRecord(data=data, method=method, seconds=seconds, measures=measures, **given, **self.shared)
+        append_record(self.out, record)
+        shown = " ".join(f"{name} {value:.5g}" for name, value in measures.items())
+        print(
+            f"{data:24} {method:28} {seconds:9.4f} s  E {given['energy']}  purity {given['purity']}  {shown}",
+            flush=True,
+        )
+
+
+def milliseconds(work: Callable[[], Any], repeat: int = 20) -> float:
+    """The median over five replays of a captured graph of `repeat` calls, per call."""
+    import torch
+
+    work()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(repeat):
+            work()
+    times = []
+    for _ in range(REPEATS):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        graph.replay()
+        end.record()
+        torch.cuda.synchronize()
+        times.append(begin.elapsed_time(end) / repeat)
+    return statistics.median(times)
+
+
+def copy_bandwidth() -> float:
+    """Bytes read and written in a second by the fastest way to copy a large array."""
+    import torch
+
+    a = torch.rand(_COPIED, device="cuda")
+    b = torch.empty_like(a)
+    ways = (lambda: b.copy_(a), lambda: torch.add(a, 0.0, out=b))
+    return max(8 * _COPIED / (milliseconds(way, 5) / 1e3) for way in ways)
+
+
+def seconds_of(work: Callable[[], Any]) -> tuple[float, Any]:
+    """The median of several runs after one that is not counted, and what the last one gave."""
+    import torch
+
+    work()
+    times = []
+    for _ in range(REPEATS):
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        outcome = work()
+        torch.cuda.synchronize()
+        times.append(time.perf_counter() - began)
+    return statistics.median(times), outcome
+
+
+def bytes_of_iteration(problem: Problem, size_of_dual: int) -> int:
+    """Duals read and written, five arrays of F, and the indices."""
+    edges, values = problem.graph.indices.size, problem.n_vertices * problem.n_clusters
+    return 2 * edges * problem.n_clusters * size_of_dual + 5 * values * 4 + 4 * edges
+
+
+# ---------------------------------------------------------------- the parts of an iteration
+
+
+def iteration_times(kernels: Any, starts: Any, prepare: int = 16) -> dict[str, float]:
+    """Milliseconds of each launch, with every start in the midst of its inner loop."""
+    from tautcut.kernels.gpu import programs as on_card
+
+    S = len(starts)
+    batch = kernels.batch(starts, tol=0.0, max_iter=10_000, max_inner=100, epsilon=1e-3)
+    for _ in range(prepare):
+        batch.launch_round(S)
+
+    def midway() -> None:
+        batch.set_words({on_card.PHASE: on_card.ITERATE.value, on_card.INNER: 1, on_card.MISSES: 0})
+        batch.brackets[:, :, on_card.TAKEN.value] = 0
+
+    times = {}
+    for name, launch in (
+        ("iterate", batch.launch_iterate), ("vary", batch.launch_vary), ("survey", batch.launch_survey),
+        ("select", batch.launch_select), ("decide", batch.launch_decide),
+    ):  # fmt: skip
+        midway()
+        times[name] = milliseconds(lambda launch=launch: launch(S), 5 if name == "survey" else 20)
+    return times
+
+
+def measure_iteration(bench: Bench, name: str, problem: Problem, bandwidth: float) -> None:
+    from tautcut.kernels.gpu.engine import GpuKernels
+
+    rng = np.random.default_rng(0)
+    some = rng.dirichlet(np.ones(problem.n_clusters), problem.n_vertices)
+    for duals, size in (("float32", 4), ("float16", 2)):
+        kernels = GpuKernels(problem, duals=duals)
+        for S in (1, N_STARTS):
+            starts = kernels.in_rows(some)[None].repeat(S, 1, 1)
+            times = iteration_times(kernels, starts)
+            reached = S * bytes_of_iteration(problem, size) / (times["iterate"] / 1e3) / bandwidth
+            measures = {**times, "starts": S, "of copy bandwidth": reached, "copy GB/s": bandwidth / 1e9}
+            bench.write(name, "iteration", sum(times.values()) / 1e3, measures, settings={"duals": duals})
+
+
+# ---------------------------------------------------------------- whole runs
+
+
+def paper_starts(kernels: Any, clusters: np.ndarray, seed: int = 0) -> np.ndarray:
+    """Procedure (b): one random vertex of each cluster, as an indicator, for every start."""
+    rng, R = np.random.default_rng(seed), kernels.problem.n_clusters
+    seeds = np.zeros((N_STARTS, kernels.problem.n_vertices, R), dtype=np.float32)
+    for s in range(N_STARTS):
+        for r in range(R):
+            seeds[s, rng.choice(np.flatnonzero(clusters == r)), r] = 1.0
+    return seeds
+
+
+def measure_starts(bench: Bench, name: str, problem: Problem, truth: np.ndarray) -> None:
+    """The paper's protocol but for its long first start: 31 diffused seeds, the lowest (P) wins."""
+    from tautcut.batch import run_batch
+    from tautcut.kernels.gpu.engine import GpuKernels
+    from tautcut.kernels.gpu.spectral import CardSpectral, Laplacian
+
+    kernels = GpuKernels(problem)
+    tools = CardSpectral(kernels)
+    seconds, clusters = seconds_of(lambda: tools.normalised_cut(problem.n_clusters, rng=np.random.default_rng(0)))
+    bench.write(name, "normalised cut", seconds, {}, purity=purity(clusters, truth))
+    seeds = kernels.in_rows(paper_starts(kernels, clusters))
+    laplacian = Laplacian(kernels)
+    for duals in ("float32", "float16"):
+        engine = GpuKernels(problem, duals=duals)
+        seconds, outcome = seconds_of(lambda e=engine: run_batch(problem, laplacian.diffuse(seeds), e, stop=StopRule()))
+        best = outcome.best.partition
+        measures = {
+            "starts": N_STARTS, "median energy": float(np.median(outcome.energies)),
+            "starts at 0.44 or below": int((outcome.energies <= 0.44).sum()),
+            "iterations": int(outcome.iterations.sum()),
+        }  # fmt: skip
+        bench.write(
+            name, "31 starts", seconds, measures, energy=best.energy, purity=purity(best.labels, truth),
+            sizes=tuple(best.sizes.tolist()), n_iter=outcome.best.n_iter, settings={"duals": duals},
+            status=str(outcome.best.status),
+        )  # fmt: skip
+
+
+def measure_few_labels(bench: Bench, name: str, problem: Problem, truth: np.ndarray) -> None:
+    """One label per class, from the labels to the partition, the graph on the card already."""
+    from tautcut.batch import run_batch
+    from tautcut.kernels.gpu.engine import GpuKernels
+    from tautcut.kernels.gpu.spectral import CardSpectral
+
+    R = problem.n_clusters
+
+    def classify(kernels: Any, tools: Any, B: np.ndarray) -> Any:
+        start = tools.laplacian.diffuse(kernels.in_rows(B)[None])
+        return run_batch(kernels.problem, start, kernels, stop=StopRule()).best
+
+    for draw in range(N_DRAWS):
+        rng = np.random.default_rng(draw)
+        labels = np.full(problem.n_vertices, -1)
+        labels[[rng.choice(np.flatnonzero(truth == r)) for r in range(R)]] = np.arange(R)
+        kernels = GpuKernels(Problem(problem.graph, R, labels=labels))
+        B = (labels[:, None] == np.arange(R)).astype(np.float64)
+        seconds, result = seconds_of(partial(classify, kernels, CardSpectral(kernels), B))
+        right = (result.partition.labels == truth)[labels < 0].mean()
+        bench.write(
+            name, "one label per class", seconds, {"accuracy": float(right)}, seed=draw, n_labelled=R,
+            energy=result.partition.energy, purity=purity(result.partition.labels, truth), n_iter=result.n_iter,
+            sizes=tuple(result.partition.sizes.tolist()), status=str(result.status),
+        )  # fmt: skip
+
+
+def measure_features(bench: Bench, name: str, X: np.ndarray, truth: np.ndarray) -> None:
+    """Features to labels: neighbours, graph, normalised cut, 31 starts."""
+    from tautcut.batch import run_batch
+    from tautcut.kernels.gpu.engine import GpuKernels
+    from tautcut.kernels.gpu.nearest import nearest_on_card
+    from tautcut.kernels.gpu.spectral import CardSpectral
+    from tautcut.neighbors import neighbour_graph
+
+    R = int(truth.max()) + 1
+    parts: dict[str, float] = {}
+
+    def lap(part: str, began: float) -> float:
+        parts[part] = time.perf_counter() - began
+        return time.perf_counter()
+
+    def whole() -> Any:
+        t = time.perf_counter()
+        graph = neighbour_graph(X, 10, finder=nearest_on_card)[0]
+        t = lap("graph", t)
+        kernels = GpuKernels(Problem(graph, R))
+        tools = CardSpectral(kernels)
+        clusters = tools.normalised_cut(R, rng=np.random.default_rng(0))
+        t = lap("normalised cut", t)
+        seeds = kernels.in_rows(paper_starts(kernels, clusters))
+        best = run_batch(kernels.problem, tools.laplacian.diffuse(seeds), kernels, stop=StopRule()).best
+        lap("31 starts", t)
+        return best
+
+    seconds, best = seconds_of(whole)
+    bench.write(
+        name, "features to labels", seconds, parts, energy=best.partition.energy,
+        purity=purity(best.partition.labels, truth), n_iter=best.n_iter, status=str(best.status),
+        sizes=tuple(best.partition.sizes.tolist()),
+    )  # fmt: skip
+
+
+def measure_processor(bench: Bench, name: str, problem: Problem) -> None:
+    """The same iteration by the engine of the processor, where Numba is installed."""
+    try:
+        from tautcut.kernels.cpu import CpuKernels
+    except ImportError:
+        print("no Numba: the processor's engine is left out")
+        return
+    from tautcut.solver import run
+
+    F = np.random.default_rng(0).dirichlet(np.ones(problem.n_clusters), problem.n_vertices)
+    kernels = CpuKernels(problem, dtype=np.dtype("float32"))
+    run(problem, F, kernels, stop=StopRule(max_iter=5))
+    began = time.perf_counter()
+    result = run(problem, F, kernels, stop=StopRule(tol=0.0, max_iter=60))
+    seconds = time.perf_counter() - began
+    bench.write(
+        name, "iteration on the processor", seconds / result.n_iter, {"threads": thread_count()}, n_iter=result.n_iter
+    )
+
+
+# ---------------------------------------------------------------- growth
+
+
+def planted_graph(n: int, R: int, seed: int = 0) -> tuple[Graph, np.ndarray]:
+    """About 15 directed edges to a vertex, six in seven inside one of R planted clusters, vertices in random order."""
+    import torch
+
+    generator = torch.Generator(device="cuda").manual_seed(seed)
+    name = torch.randperm(n, device="cuda", generator=generator)
+    own = torch.arange(n, device="cuda").repeat_interleave(7)
+    size = n // R
+    block = (own // size).clamp_max(R - 1)
+    other = block * size + torch.randint(0, size, own.shape, device="cuda", generator=generator)
+    other[::7] = torch.randint(0, n, (n,), device="cuda", generator=generator)
+    extra = torch.randint(0, n // 2, (n // 2,), device="cuda", generator=generator)
+    rows, columns = torch.cat([name[own], name[extra]]), torch.cat([name[other], name[extra + 1]])
+    keep = rows != columns
+    rows, columns = rows[keep], columns[keep]
+    keys = torch.unique(torch.cat([rows * n + columns, columns * n + rows]))
+    counts = torch.bincount(keys // n, minlength=n)
+    indptr = np.concatenate([[0], counts.cumsum(0).cpu().numpy()])
+    indices = (keys % n).to(torch.int32).cpu().numpy()
+    planted = np.empty(n, dtype=np.int64)
+    planted[name.cpu().numpy()] = np.minimum(np.arange(n) // size, R - 1)
+    return Graph(indptr, indices, np.ones(indices.size)), planted
+
+
+def measure_growth(bench: Bench, bandwidth: float, until: float) -> None:
+    """Rounds from a rough copy of the planted clusters, whose vertices the layout puts side by side."""
+    import torch
+
+    from tautcut.kernels.gpu import programs as on_card
+    from tautcut.kernels.gpu.engine import GpuKernels
+
+    for n, R in SIZES:
+        if time.monotonic() > until:
+            print(f"{n} vertices, R = {R}: left out for lack of time")
+            continue
+        graph, planted = planted_graph(n, R)
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+        rng = np.random.default_rng(0)
+        rough = np.where(rng.random(n) < 0.2, rng.integers(0, R, n), planted)
+        began = time.perf_counter()
+        kernels = GpuKernels(Problem(graph, R), groups=rough)
+        kernels.starts_that_fit()
+        order = kernels.tensors["order"]
+        laid_out = time.perf_counter() - began
+        label = torch.from_numpy(rough).cuda()[order]
+        start = torch.full((1, n, R), 0.5 / R, device="cuda")
+        start[0, torch.arange(n, device="cuda"), label] += 0.5
+        batch = kernels.batch(start, tol=0.0, max_iter=10_000, max_inner=100, epsilon=1e-3)
+        for _ in range(ROUNDS):
+            batch.launch_round(1)
+        before, looks = batch.look()[0], batch.word(on_card.LOOKS)
+        round_ms = milliseconds(partial(batch.launch_round, 1), ROUNDS)
+        after = batch.look()[0]
+        done = after.iterations - before.iterations
+        iteration_ms = round_ms * (batch.word(on_card.LOOKS) - looks) / done
+        del batch
+        iterate = iteration_times(kernels, start)["iterate"]
+        edges = graph.indices.size
+        measures = {
+            "vertices": n, "clusters": R, "directed edges": edges, "layout s": laid_out,
+            "ms per iteration": iteration_ms, "iterate ms": iterate,
+            "ps per edge, cluster and iteration": 1e9 * iteration_ms / (edges * R),
+            "of copy bandwidth": bytes_of_iteration(kernels.problem, 4) / (iterate / 1e3) / bandwidth,
+            "peak GB": torch.cuda.max_memory_allocated() / 1e9,
+        }  # fmt: skip
+        bench.write(f"planted {n} x {R}", "growth", iteration_ms / 1e3, measures, n_iter=done, energy=after.best)
+        del kernels, start, graph
+
+
+def load(name: str) -> dict[str, np.ndarray]:
+    with np.load(Path(os.environ["TAUTCUT_DATA"]) / f"{name}.npz") as file:
+        return {key: file[key] for key in file.files if key != "class_names"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=RESULTS / "gpu.jsonl", help="file of records")
+    parser.add_argument("--commit", help="what to write as the commit, where the folder is no checkout")
+    parser.add_argument("--seconds", type=float, default=600.0, help="after which no larger graph is begun")
+    parser.add_argument("--render", action="store_true", help="only make the table and the plot of the records")
+    options = parser.parse_args()
+    if not options.render:
+        began = time.monotonic()
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        bench = Bench(options.out, options.commit)
+        bandwidth = copy_bandwidth()
+        z = load("graph_mnist_nmfr")
+        W = sp.csr_matrix((np.ones(z["indices"].size), z["indices"], z["indptr"]), shape=tuple(z["shape"]))
+        problem = Problem(Graph.from_any(W), 10)
+        measure_starts(bench, "mnist (authors' graph)", problem, z["y"])
+        measure_few_labels(bench, "mnist (authors' graph)", problem, z["y"])
+        measure_iteration(bench, "mnist (authors' graph)", problem, bandwidth)
+        measure_processor(bench, "mnist (authors' graph)", problem)
+        features = load("mnist")
+        X = features["X"].reshape(len(features["X"]), -1).astype(np.float32)
+        measure_features(bench, "mnist (features)", X, features["y"])
+        measure_growth(bench, bandwidth, began + options.seconds)
+    else:
+        import render
+
+        render.gpu(options.out)
+
+
+if __name__ == "__main__":
+    main()

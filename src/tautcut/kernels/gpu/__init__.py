@@ -1,0 +1,1 @@
+"""The engine of an NVIDIA GPU: PyTorch holds the arrays, Triton runs the programs."""

@@ -1,0 +1,467 @@
+"""The engine of an NVIDIA GPU: tensors on the card, launches of the programs, and what the host does between them.
+
+`GpuKernels` is the engine behind the `Kernels` protocol, one operation at a time. `Batch` is the same arithmetic for
+many starts at once, each at its own point of Algorithm 1; the card decides, and the host looks every so often.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+import triton
+
+from tautcut.errors import EngineUnavailableError, InputError
+from tautcut.graph import Graph
+from tautcut.kernels import Measures, StepSizes, scaled_weights
+from tautcut.kernels.gpu import programs as on_card
+from tautcut.kernels.gpu.layout import lay_out
+from tautcut.problem import FloatArray, IntArray, Problem
+
+_TILE, _FEWEST_LANES = 128, 4  # values of F in one block, rows times columns rounded up to a power of two; rows
+_UNROLL = 2  # edges of a row in flight at a time
+_MOST_CLUSTERS = 1024
+_BLOCKS_OF_PROGRAM, _MOST_PROGRAMS = 4, 16384  # that share a start's edges, in `vary`
+_SURVEY_TILE, _TILES_OF_PROGRAM, _MOST_SURVEYORS = 1024, 2, 1024  # that share a start's values, in `survey`
+_ROUNDS_OF_GRAPH, _REPLAYS = 4, 4  # rounds in one captured graph, and how often it runs before the host looks
+_COPY_WIDTH = 4096
+_NORM_ROUNDS = 20  # of the power iteration that bounds ‖K‖₂
+_SPARE = 0.9  # share of the free memory that a batch may take
+
+
+@dataclass(frozen=True)
+class Look:
+    """Where one start stands: inner iterations, outer steps, energies in the scaled weights, and why it stopped.
+
+    `status` is 0 while it runs, else one of the programs' COLLAPSED, CONVERGED, SETTLED, BUDGET_SPENT.
+    """
+
+    status: int
+    iterations: int
+    outer: int
+    energy: float
+    best: float
+    relaxed: float
+
+
+class GpuKernels:
+    """The engine, bound to one problem. float32, and duals in `duals` ("float32" or "float16")."""
+
+    name = "cuda"
+
+    def __init__(
+        self, problem: Problem, *, device: str = "cuda", duals: str = "float32", groups: IntArray | None = None,
+        lanes: int | None = None, unroll: int = _UNROLL,
+    ) -> None:  # fmt: skip
+        R = problem.n_clusters
+        if R > _MOST_CLUSTERS or problem.n_vertices * R >= 2**31:
+            raise InputError(
+                f"device='cuda' takes up to {_MOST_CLUSTERS} clusters and 2³¹ values of F; found {R} clusters and "
+                f"{problem.n_vertices * R} values. Ask for fewer clusters, or use device='cpu'."
+            )
+        self.problem = problem
+        self.device = torch.device(device)
+        self.duals = getattr(torch, duals)
+        scaled, self.unit = scaled_weights(problem.graph)
+        self.RP: int = max(2, triton.next_power_of_2(R))
+        lanes = lanes or max(_FEWEST_LANES, _TILE // self.RP)
+        self.layout = lay_out(problem.graph, scaled, lanes=lanes, unroll=unroll, near=groups)
+        self.unroll, self.n_warps = unroll, max(1, min(8, lanes * self.RP // _TILE))
+
+    @cached_property
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """The graph and the problem, on the card."""
+        layout, problem = self.layout, self.problem
+        order = layout.order
+        arrays: dict[str, Any] = {
+            "order": order,
+            "offsets": layout.offsets,
+            "neighbours": layout.neighbours,
+            "weights": layout.weights if layout.weights is not None else np.zeros(1, np.float32),
+            "fixed": problem.labels[order].astype(np.int32),
+            "lam": problem.lam,
+            "rank": problem.median_rank.astype(np.int32),
+        }
+        return {name: torch.from_numpy(np.ascontiguousarray(a)).to(self.device) for name, a in arrays.items()}
+
+    @cached_property
+    def lipschitz(self) -> float:
+        """An upper bound of ‖K‖₂, as `tautcut.kernels.gradient_norm` finds it."""
+        squared = self.tensors["weights"] ** 2 if self.is_weighted else self.tensors["weights"]
+        x = torch.ones((1, self.problem.n_vertices, 1), device=self.device)
+        # W∘W x at x = 1 is the degrees; −L x vanishes there, so they are summed on the host.
+        graph = self.problem.graph
+        degrees = np.diff(graph.indptr) if not self.is_weighted else _row_sums(graph, (graph.weights / self.unit) ** 2)
+        d = self.in_rows(np.asarray(degrees, dtype=np.float64)[:, None])[None]
+        has_edge = d > 0
+        bound = float("inf")
+        for _ in range(_NORM_ROUNDS):
+            product = 2.0 * d * x + self.minus_laplacian(x, squared)
+            bound = min(bound, float((product / x)[has_edge].max()))
+            x = (product / product.max()).clamp_min(1e-12)
+        return float(np.sqrt(bound) * (1 + 1e-6))  # float32 rounds
+
+    def minus_laplacian(self, X: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+        """−L X = W X − D X of these weights, for X (start, row, column)."""
+        layout, graph = self.layout, self.tensors
+        S, n, columns = X.shape
+        X = X.contiguous()
+        Y = torch.empty_like(X)
+        RP = max(2, triton.next_power_of_2(columns))
+        on_card.minus_laplacian[(layout.n_blocks, S)](
+            X, Y, graph["offsets"], graph["neighbours"], weights, n, layout.n_short, layout.n_short_blocks,
+            R=columns, RP=RP, V=layout.lanes, E=self.unroll, IS_WEIGHTED=self.is_weighted,
+            num_warps=max(1, min(8, layout.lanes * RP // _TILE)),
+        )  # fmt: skip
+        return Y
+
+    @property
+    def is_weighted(self) -> bool:
+        return self.layout.weights is not None
+
+    @cached_property
+    def has_labels(self) -> bool:
+        return bool(self.problem.is_labelled.any())
+
+    # How many programs share a sum is set by the graph alone: the sum does not depend on the batch.
+
+    @property
+    def n_varying(self) -> int:
+        return max(1, min(_MOST_PROGRAMS, self.layout.n_blocks // _BLOCKS_OF_PROGRAM))
+
+    @property
+    def n_surveyors(self) -> int:
+        rows = self.rows_surveyed * _TILES_OF_PROGRAM
+        return max(1, min(_MOST_SURVEYORS, -(-self.problem.n_vertices // rows)))
+
+    @property
+    def rows_surveyed(self) -> int:
+        """Rows that `survey` reads at a time."""
+        return max(1, _SURVEY_TILE // self.RP)
+
+    @property
+    def shape(self) -> dict[str, Any]:
+        """What every program on blocks of rows is compiled for."""
+        return {
+            "R": self.problem.n_clusters, "RP": self.RP, "V": self.layout.lanes, "E": self.unroll,
+            "IS_WEIGHTED": self.is_weighted, "num_warps": self.n_warps,
+        }  # fmt: skip
+
+    def bytes_of_start(self) -> int:
+        """Memory that one start of a batch takes: P, four planes of F, the best F, as much to make them, and sums."""
+        n, R = self.problem.n_vertices, self.problem.n_clusters
+        duals = self.layout.n_slots * R * torch.empty(0, dtype=self.duals).element_size()
+        sums = 8 * (on_card.SUMS.value * self.n_surveyors + 2 * self.n_varying)
+        small = (sums + 4 * on_card.CANDIDATES.value) * R + 4 * self.layout.n_blocks
+        return int(duals + 10 * n * R * 4 + 2 * n * 4 + small)
+
+    def bytes_of_graph(self) -> int:
+        """Memory that the starts share."""
+        return int(self.layout.n_slots * (8 if self.is_weighted else 4) + 16 * self.problem.n_vertices)
+
+    def starts_that_fit(self) -> int:
+        """How many starts the card's free memory holds; refuses a graph of which not even one fits."""
+        if self.device.type != "cuda":
+            return 1 << 20
+        unused = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
+        free = int(_SPARE * torch.cuda.mem_get_info(self.device)[0]) + unused
+        shared = 0 if "tensors" in self.__dict__ else self.bytes_of_graph()
+        fits = (free - shared) // self.bytes_of_start()
+        if fits < 1:
+            needed = (shared + self.bytes_of_start()) / 2**30
+            raise InputError(
+                f"{self.problem.n_vertices} vertices with {self.problem.graph.indices.size} directed edges and "
+                f"{self.problem.n_clusters} clusters need {needed:.1f} GiB on the card; {free / 2**30:.1f} GiB "
+                "are free. Ask for fewer clusters or neighbours, free the card's memory, or use device='cpu'."
+            )
+        return int(fits)
+
+    def in_rows(self, values: Any) -> torch.Tensor:
+        """An array (…, vertex, column) as a tensor (…, row, column) on the card, in float32; a tensor as it is."""
+        if isinstance(values, torch.Tensor):
+            return values
+        tensor = torch.as_tensor(np.ascontiguousarray(values, dtype=np.float32)).to(self.device)
+        return tensor[..., self.tensors["order"], :]
+
+    def in_graph_order(self, rows: torch.Tensor) -> Any:
+        """An array over the vertices from a tensor over the rows."""
+        ordered = torch.empty_like(rows)
+        ordered[self.tensors["order"]] = rows
+        return ordered.cpu().numpy()
+
+    def feasible(self, F: torch.Tensor) -> torch.Tensor:
+        """The nearest point of C: rows on the simplex, e_r where a label is fixed. F is (start, row, cluster)."""
+        x = F - F.amax(dim=2, keepdim=True)
+        descending = x.sort(dim=2, descending=True).values
+        excess = descending.cumsum(dim=2) - 1.0
+        numbers = torch.arange(1, x.shape[2] + 1, device=x.device)
+        support = (descending * numbers > excess).sum(dim=2, keepdim=True)
+        projected = (x - excess.gather(2, support - 1) / support).clamp_min_(0.0)
+        fixed = self.tensors["fixed"]
+        if self.has_labels:
+            is_fixed = fixed >= 0
+            projected[:, is_fixed] = torch.nn.functional.one_hot(fixed[is_fixed].long(), x.shape[2]).float()
+        return projected
+
+    def batch(self, starts: torch.Tensor, **limits: Any) -> Batch:
+        """Starts to be run side by side: (start, row, cluster), in C."""
+        return Batch(self, starts, **limits)
+
+    # ------------------------------------------------------------ the Kernels protocol
+
+    def allocate(self, F: FloatArray) -> Batch:
+        self.starts_that_fit()
+        return Batch(self, self.in_rows(F)[None])
+
+    def measure(self, arrays: Batch) -> Measures:
+        arrays.look_until_found()
+        column = arrays.columns[0].cpu().numpy()
+        T, B, median, tie = (column[i.value].copy() for i in (on_card.T, on_card.B, on_card.MEDIAN, on_card.TIE))
+        return Measures(T, B, median, tie, squared_step=float(arrays.norms[0].double().sum()))
+
+    def linearise(self, arrays: Batch, measures: Measures, delta: float) -> None:
+        pull = delta * measures.E / measures.B
+        new = {
+            on_card.MEDIAN_K: measures.median, on_card.UP: self.problem.lam * pull,
+            on_card.LEVEL: measures.tie * pull, on_card.DOWN: -pull,
+        }  # fmt: skip
+        for place, values in new.items():
+            arrays.columns[0, place.value] = torch.from_numpy(np.asarray(values))
+        slot = arrays.word(on_card.SLOT)
+        arrays.set_words({on_card.SLOT_K: slot, on_card.SLOT: 1 - slot, on_card.INNER: 0})
+
+    def iterate(self, arrays: Batch, scale: FloatArray, steps: StepSizes) -> None:
+        arrays.columns[0, on_card.SCALE.value] = torch.from_numpy(np.asarray(scale))
+        arrays.reals[0, : on_card.THETA.value + 1] = torch.tensor([steps.tau, steps.sigma, steps.theta])
+        arrays.set_words({on_card.PHASE: on_card.ITERATE.value})
+        arrays.launch_iterate(1)
+        bar, inner = arrays.word(on_card.BAR), arrays.word(on_card.INNER)
+        arrays.set_words({on_card.BAR: 1 - bar, on_card.INNER: inner + 1})
+
+    def harden(self, arrays: Batch) -> tuple[IntArray, FloatArray]:
+        labels = self.in_graph_order(arrays.labels[0]).astype(np.int64)
+        return labels, arrays.columns[0, on_card.CUT.value].cpu().numpy() * self.unit
+
+    def memberships(self, arrays: Batch, *, previous: bool = False) -> FloatArray:
+        slot = arrays.word(on_card.SLOT_K if previous else on_card.SLOT)
+        F: FloatArray = self.in_graph_order(arrays.X[0, slot]).astype(np.float64)
+        return F
+
+
+class Batch:
+    """Starts that run side by side on one graph. F is (start, plane, row, cluster); planes 0 and 1 are F and F^k by
+    turns, planes 2 and 3 the extrapolated F̄ by turns.
+    """
+
+    def __init__(
+        self, kernels: GpuKernels, starts: torch.Tensor, *, max_iter: int = 1, max_inner: int = 1,
+        tol: float = 0.0, epsilon: float = 0.5, progress: float = 0.0, patience: int = 0, n_history: int = 1,
+    ) -> None:  # fmt: skip
+        self._kernels, device = kernels, kernels.device
+        self._graph = kernels.tensors
+        S, n, R = starts.shape
+        self.limits = (max_iter, max_inner, patience, n_history)
+        layout = kernels.layout
+        self.X = torch.empty((S, 4, n, R), dtype=torch.float32, device=device)
+        self.X[:, 0] = starts
+        self.P = torch.zeros((S, layout.n_slots, R), dtype=kernels.duals, device=device)
+        self.labels = self.X[:, 0].argmax(dim=2).to(torch.int32)
+        self.best_F = torch.empty((S, n, R), dtype=torch.float32, device=device)
+        self.best_labels = self.labels.clone()
+        self.norms = torch.zeros((S, layout.n_blocks), dtype=torch.float32, device=device)
+        self.variations = torch.zeros((S, 2, R, kernels.n_varying), dtype=torch.float64, device=device)
+        self.sums = torch.zeros((S, on_card.SUMS.value, R, kernels.n_surveyors), dtype=torch.float64, device=device)
+        self.candidates = torch.zeros((S, R, on_card.CANDIDATES.value), dtype=torch.float32, device=device)
+        self.brackets = torch.zeros((S, R, on_card.BRACKETS.value), dtype=torch.int32, device=device)
+        self.brackets[:, :, : on_card.LOW.value] = torch.linspace(
+            1, on_card.TOP.value - 1, on_card.LOW.value, dtype=torch.float64, device=device
+        ).to(torch.int32)
+        self.brackets[:, :, on_card.HIGH.value] = on_card.TOP.value
+        self.brackets[:, :, on_card.LAST.value] = on_card.TOP.value
+        self.columns = torch.zeros((S, on_card.COLUMNS.value, R), dtype=torch.float64, device=device)
+        self.words = torch.zeros((S, on_card.WORDS.value), dtype=torch.int32, device=device)
+        self.words[:, on_card.PHASE.value] = on_card.BEGIN.value
+        self.words[:, on_card.OUTER.value] = -1
+        self.reals = torch.zeros((S, on_card.REALS.value), dtype=torch.float64, device=device)
+        tau = 1.0 / kernels.lipschitz
+        self.reals[:, on_card.TAU.value] = tau
+        self.reals[:, on_card.THETA.value] = (1.0 + 2.0 * tau) ** -0.5
+        self.reals[:, on_card.MARK.value] = float("inf")
+        self.shared = torch.tensor([kernels.lipschitz, tol, epsilon, progress], dtype=torch.float64, device=device)
+        self.history = torch.zeros((S, n_history, 4), dtype=torch.float64, device=device)
+        self.active = torch.full((_width(S),), -1, dtype=torch.int32, device=device)
+        self.active[:S] = torch.arange(S, dtype=torch.int32, device=device)
+        self._captured: dict[int, Any] = {}
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+    # ------------------------------------------------------------ launches
+
+    @property
+    def _where(self) -> tuple[int, int, int]:
+        return self._kernels.problem.n_vertices, self._kernels.layout.n_short, self._kernels.layout.n_short_blocks
+
+    def launch_iterate(self, width: int) -> None:
+        layout, graph = self._kernels.layout, self._graph
+        on_card.iterate[(layout.n_blocks, width)](
+            self.X, self.P, self.labels, self.norms, self.words, self.reals, self.columns, self.active,
+            graph["offsets"], graph["neighbours"], graph["weights"], graph["fixed"],
+            *self._where, layout.n_blocks, layout.n_slots,
+            HAS_LABELS=self._kernels.has_labels, **self._kernels.shape,
+        )  # fmt: skip
+
+    def launch_vary(self, width: int) -> None:
+        kernels, graph, G = self._kernels, self._graph, self._kernels.n_varying
+        on_card.vary[(G, width)](
+            self.X, self.labels, self.variations, self.words, self.active,
+            graph["offsets"], graph["neighbours"], graph["weights"], *self._where, kernels.layout.n_blocks,
+            G=G, **kernels.shape,
+        )  # fmt: skip
+
+    def launch_survey(self, width: int) -> None:
+        kernels, G = self._kernels, self._kernels.n_surveyors
+        n, R = kernels.problem.n_vertices, kernels.problem.n_clusters
+        on_card.survey[(G, width)](
+            self.X, self.labels, self.sums, self.candidates, self.brackets, self.words, self.active, n,
+            G=G, R=R, RP=kernels.RP, ROWS=kernels.rows_surveyed, num_warps=4,
+        )  # fmt: skip
+
+    def launch_select(self, width: int) -> None:
+        kernels, graph = self._kernels, self._graph
+        n, R = kernels.problem.n_vertices, kernels.problem.n_clusters
+        on_card.select[(R, width)](
+            self.variations, self.sums, self.candidates, self.brackets, self.columns, self.words, self.active,
+            graph["lam"], graph["rank"], n,
+            G_VARY=kernels.n_varying, G=kernels.n_surveyors, R=R, WIDTH=512, num_warps=1,
+        )  # fmt: skip
+
+    def launch_measure(self, width: int) -> None:
+        self.launch_vary(width)
+        self.launch_survey(width)
+        self.launch_select(width)
+
+    def launch_decide(self, width: int) -> None:
+        kernels = self._kernels
+        n, R = kernels.problem.n_vertices, kernels.problem.n_clusters
+        on_card.decide[(width,)](
+            self.columns, self.words, self.reals, self.norms, self.history, self.active, self._graph["lam"],
+            self.shared, n, kernels.layout.n_blocks, *self.limits, R=R, RP=kernels.RP, num_warps=1,
+        )  # fmt: skip
+        on_card.save[(triton.cdiv(n * R, _COPY_WIDTH), width)](
+            self.X, self.labels, self.best_F, self.best_labels, self.words, self.active, n, R=R, WIDTH=_COPY_WIDTH,
+        )  # fmt: skip
+
+    def launch_round(self, width: int) -> None:
+        self.launch_iterate(width)
+        self.launch_measure(width)
+        self.launch_decide(width)
+
+    def look_until_found(self) -> None:
+        """Measure until every λ-median is found: a bracket that misses it is moved, and narrowed if it is crowded."""
+        for misses in range(on_card.MOST_MISSES.value):
+            self.set_words({on_card.PHASE: on_card.LOOK_AGAIN.value, on_card.MISSES: misses})
+            self.launch_measure(len(self))
+            if bool((self.columns[:, on_card.FOUND.value] > 0).all()):
+                return
+        self.columns[:, on_card.T.value] = float("nan")  # F is not finite
+
+    # ------------------------------------------------------------ the run
+
+    def run(self) -> Iterator[list[Look]]:
+        """Rounds until every start is done; after every few, where each of them stands."""
+        while True:
+            running = self._compact()
+            if running:
+                self._advance(_width(running))
+            looks = self.look()
+            yield looks
+            if all(one.status for one in looks):
+                return
+
+    def _advance(self, width: int) -> None:
+        if self._kernels.device.type != "cuda":
+            self.launch_round(width)
+            return
+        if width not in self._captured:
+            self._captured[width] = self._capture(width)
+        for _ in range(_REPLAYS):
+            self._captured[width].replay()
+
+    def _capture(self, width: int) -> Any:
+        """A graph of several rounds: one launch of the host's for many of the card's."""
+        self.launch_round(width)  # compiles, and is a round like any other
+        graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream(self._kernels.device)
+        torch.cuda.synchronize(self._kernels.device)
+        with torch.cuda.stream(stream):
+            graph.capture_begin()
+            for _ in range(_ROUNDS_OF_GRAPH):
+                self.launch_round(width)
+            graph.capture_end()
+        return graph
+
+    def _compact(self) -> int:
+        """Fill the first places with the starts that still run; how many there are."""
+        phases = self.words[:, on_card.PHASE.value].cpu().numpy()
+        running = np.flatnonzero(phases != on_card.DONE.value)
+        places = np.full(self.active.numel(), -1, dtype=np.int32)
+        places[: running.size] = running
+        self.active.copy_(torch.from_numpy(places))
+        return int(running.size)
+
+    def look(self) -> list[Look]:
+        words, reals = self.words.cpu().numpy(), self.reals.cpu().numpy()
+        chosen = (on_card.STATUS, on_card.ITERATIONS, on_card.OUTER)
+        energies = (on_card.ENERGY, on_card.BEST, on_card.RELAXED)
+        return [
+            Look(*(int(word[i.value]) for i in chosen), *(float(real[i.value]) for i in energies))
+            for word, real in zip(words, reals, strict=True)
+        ]
+
+    def best(self, s: int) -> tuple[IntArray, FloatArray]:
+        """The labels of start s's best partition, and the F that they were read from."""
+        labels = self._kernels.in_graph_order(self.best_labels[s]).astype(np.int64)
+        return labels, self._kernels.in_graph_order(self.best_F[s]).astype(np.float64)
+
+    def lines(self, s: int, count: int) -> FloatArray:
+        """The history of start s: iterations, Σ E(f_r), (P) in the scaled weights, descent; a line per outer step."""
+        lines: FloatArray = self.history[s, :count].cpu().numpy()
+        return lines
+
+    # ------------------------------------------------------------ small things
+
+    def word(self, place: Any) -> int:
+        return int(self.words[0, place.value])
+
+    def set_words(self, values: dict[Any, int]) -> None:
+        for place, value in values.items():
+            self.words[:, place.value] = value
+
+
+def _row_sums(graph: Graph, values: FloatArray) -> FloatArray:
+    rows = np.repeat(np.arange(graph.n_vertices), np.diff(graph.indptr))
+    sums: FloatArray = np.bincount(rows, values, graph.n_vertices).astype(np.float64)
+    return sums
+
+
+def _width(running: int) -> int:
+    """Places to launch for: a few sizes, so that few graphs are captured."""
+    return int(triton.next_power_of_2(running))
+
+
+def require_card() -> None:
+    """Raise, in one sentence, where there is no GPU that torch can use."""
+    with warnings.catch_warnings(record=True) as heard:  # an old driver is a warning of torch's
+        warnings.simplefilter("always")
+        is_there = torch.cuda.is_available()
+    if not is_there:
+        reason = str(heard[0].message).strip().splitlines()[0] if heard else f"torch {torch.__version__} sees none."
+        raise EngineUnavailableError(
+            f"device='cuda' needs an NVIDIA GPU with a driver that torch can use: {reason} "
+            "Use device='cpu', or device='auto' to take what there is."
+        )

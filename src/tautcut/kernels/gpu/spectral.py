@@ -1,0 +1,125 @@
+"""Linear algebra on the graph Laplacian, on the card: the diffusion (I + L)⁻¹ of many starts at once, and the leading
+eigenvectors of the normalised cut. What `tautcut.laplacian` does on the host, in float32.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+
+from tautcut.kernels.gpu.engine import GpuKernels
+from tautcut.laplacian import nearest_partition
+from tautcut.problem import FloatArray, IntArray
+
+_CHECK_EVERY = 5  # iterations of the conjugate gradients between looks at the residuals
+_DEGREE, _ROUNDS = 30, 20  # of the Chebyshev filter, and how often it is applied at most
+_RESIDUAL = 1e-4
+_OFFSET = 0.5  # as in `tautcut.laplacian`: the regularisation of the published Ncut program
+
+
+class CardSpectral:
+    """The linear algebra of starts for `tautcut.starts`, arrays in and out."""
+
+    def __init__(self, kernels: GpuKernels) -> None:
+        self._kernels = kernels
+
+    @cached_property
+    def laplacian(self) -> Laplacian:
+        return Laplacian(self._kernels)
+
+    def diffuse(self, B: FloatArray) -> FloatArray:
+        """(I + L)⁻¹ B."""
+        X = self.laplacian.diffuse(self._kernels.in_rows(B)[None])[0]
+        diffused: FloatArray = self._kernels.in_graph_order(X).astype(np.float64)
+        return diffused
+
+    def normalised_cut(self, n_clusters: int, *, rng: np.random.Generator) -> IntArray:
+        """The clusters of the normalised cut; the nearest partition to the eigenvectors is found on the host."""
+        V = self.laplacian.leading_eigenvectors(n_clusters, rng=rng)
+        return nearest_partition(self._kernels.in_graph_order(V).astype(np.float64), rng=rng)
+
+
+class Laplacian:
+    """L of the weights divided by their mean; tensors are (start, row, column) in the order of the layout's rows."""
+
+    def __init__(self, kernels: GpuKernels) -> None:
+        self._kernels = kernels
+        degrees = kernels.problem.graph.degrees / kernels.unit
+        self.degrees = kernels.in_rows(degrees[:, None])[None]
+
+    def times(self, X: torch.Tensor) -> torch.Tensor:
+        """L X."""
+        return -self._kernels.minus_laplacian(X, self._kernels.tensors["weights"])
+
+    def diffuse(self, B: torch.Tensor, *, tol: float = 1e-6, max_iter: int = 50) -> torch.Tensor:
+        """Solve (I + L) X = B by conjugate gradients with the Jacobi preconditioner, all columns together."""
+        inverse = 1.0 / (1.0 + self.degrees)
+        X = inverse * B
+        residual = B - X - self.times(X)
+        Z = inverse * residual
+        P = Z.clone()
+        rho = _dots(residual, Z)
+        threshold = tol**2 * _dots(B, B)
+        for number in range(max_iter):
+            is_active = _dots(residual, residual) > threshold
+            if number % _CHECK_EVERY == 0 and not bool(is_active.any()):
+                break
+            AP = P + self.times(P)
+            alpha = _ratio(is_active, rho, _dots(P, AP))
+            X += alpha * P
+            residual -= alpha * AP
+            Z = inverse * residual
+            rho_next = _dots(residual, Z)
+            P = Z + _ratio(is_active, rho_next, rho) * P
+            rho = rho_next
+        return X
+
+    def leading_eigenvectors(self, count: int, *, rng: np.random.Generator) -> torch.Tensor:
+        """V = D'^{-½} U, (row, column), for the leading eigenvectors U of D'^{-½} (W + ½ I) D'^{-½}.
+
+        Subspace iteration with a Chebyshev filter, which finds multiple eigenvalues too.
+        """
+        n = self._kernels.problem.n_vertices
+        width = min(n, count + max(8, count // 2))
+        X = torch.from_numpy(rng.standard_normal((1, n, width)).astype(np.float32)).to(self._kernels.device)
+        scale = (self.degrees + 2 * _OFFSET).rsqrt()
+
+        def times(Y: torch.Tensor) -> torch.Tensor:
+            inner = scale * Y
+            return scale * ((self.degrees + _OFFSET) * inner - self.times(inner))
+
+        bound = 0.0
+        for _ in range(_ROUNDS):
+            X = _chebyshev(times, X, bound)
+            Q = torch.linalg.qr(X[0].double())[0].float()[None]
+            AQ = times(Q)
+            values, rotation = torch.linalg.eigh(Q[0].double().T @ AQ[0].double())
+            rotation = rotation.flip(1).float()
+            values = values.flip(0)
+            X, AX = Q @ rotation, AQ @ rotation
+            residual = (AX - X * values.float())[0, :, :count].norm(dim=0)
+            bound = float(values[-1])
+            if float(residual.max()) <= _RESIDUAL:
+                break
+        return (scale * X)[0, :, :count]
+
+
+def _chebyshev(times: Any, X: torch.Tensor, bound: float) -> torch.Tensor:
+    """A polynomial of the operator that is small on [−1, bound] and grows fast above."""
+    centre, half = (bound - 1.0) / 2, (bound + 1.0) / 2
+    before, now = X, (times(X) - centre * X) / half
+    for _ in range(_DEGREE - 1):
+        before, now = now, 2.0 * (times(now) - centre * now) / half - before
+    return now / now.abs().amax(dim=1, keepdim=True).clamp_min(1e-30)
+
+
+def _dots(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
+    return (A * B).sum(dim=1, keepdim=True, dtype=torch.float64)
+
+
+def _ratio(is_active: torch.Tensor, numerator: torch.Tensor, denominator: torch.Tensor) -> torch.Tensor:
+    safe = is_active & (denominator > 0)
+    return torch.where(safe, numerator / torch.where(safe, denominator, 1.0), 0.0).float()

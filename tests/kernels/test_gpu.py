@@ -1,0 +1,303 @@
+"""The GPU's engine against the reference engine, operation by operation and run by run.
+
+On a machine without a GPU, Triton's interpreter runs the same programs, on graphs small enough for it. The tests at
+the end need a card.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+HAS_CARD = torch.cuda.is_available()
+if not HAS_CARD:
+    os.environ["TRITON_INTERPRET"] = "1"  # read when Triton is imported
+pytest.importorskip("triton")
+
+import triton.language as tl  # noqa: E402
+
+import tautcut.kernels.gpu.engine as engine  # noqa: E402
+import tautcut.kernels.gpu.layout as layout_module  # noqa: E402
+import tautcut.kernels.gpu.spectral as spectral  # noqa: E402
+from strategies import random_graph  # noqa: E402
+from tautcut.batch import run_batch  # noqa: E402
+from tautcut.errors import InputError  # noqa: E402
+from tautcut.graph import Graph  # noqa: E402
+from tautcut.kernels import Measures, StepSizes  # noqa: E402
+from tautcut.kernels.gpu import programs  # noqa: E402
+from tautcut.kernels.gpu.nearest import nearest_on_card  # noqa: E402
+from tautcut.kernels.reference import ReferenceKernels, project  # noqa: E402
+from tautcut.laplacian import diffuse, laplacian, normalised_cut  # noqa: E402
+from tautcut.problem import Problem  # noqa: E402
+from tautcut.solver import run  # noqa: E402
+from tautcut.stopping import Status, StopRule  # noqa: E402
+
+DEVICE = "cuda" if HAS_CARD else "cpu"
+TOLERANCE = {"T": 1e-6, "B": 2e-6, "median": 0.0, "tie": 1e-12, "squared_step": 1e-5, "cut": 1e-6, "F": 2e-5}
+N = 60
+
+needs_card = pytest.mark.skipif(not HAS_CARD, reason="needs an NVIDIA GPU")
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+def kernels_of(problem: Problem) -> engine.GpuKernels:
+    return engine.GpuKernels(problem, device=DEVICE)
+
+
+@pytest.fixture(params=[(2, False), (3, True), (10, False), (17, True)], ids=lambda c: f"R{c[0]}-{c[1]}")
+def problem(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Problem:
+    R, is_weighted = request.param
+    monkeypatch.setattr(layout_module, "LONG_ROW", 8)  # so that both kinds of rows occur
+    graph = random_graph(N, 4 * N, seed=R, is_weighted=is_weighted, n_isolated=2)
+    rng = np.random.default_rng(R)
+    labels = np.where(rng.random(N) < 0.1, rng.integers(0, R, N), -1)
+    return Problem(graph, R, rng.uniform(0.3, 2 * R, R), labels)
+
+
+def starts(problem: Problem) -> Iterator[np.ndarray]:
+    """Generic values, many zeros and ones, few distinct values; exact in float32."""
+    R = problem.n_clusters
+    rng = np.random.default_rng(7)
+    generic = rng.dirichlet(np.ones(R), N)
+    hard = np.eye(R)[(np.cumsum(~problem.is_labelled) - 1) % R]
+    coarse = rng.integers(0, 3, (N, R)) + np.eye(R)[rng.integers(0, R, N)]
+    for F in (generic, hard, coarse / coarse.sum(axis=1, keepdims=True)):
+        yield project(F, problem.labels).astype(np.float32).astype(np.float64)
+
+
+def assert_close(name: str, found: object, expected: object) -> None:
+    found, expected = np.asarray(found), np.asarray(expected)
+    assert found.shape == expected.shape
+    assert np.abs(found - expected).max() <= TOLERANCE[name] * max(1.0, float(np.abs(expected).max())), name
+
+
+def assert_same_measures(found: Measures, expected: Measures) -> None:
+    for name in ("T", "B", "median", "tie", "squared_step"):
+        assert_close(name, getattr(found, name), getattr(expected, name))
+
+
+def test_the_norm_and_the_unit(problem: Problem):
+    card, reference = kernels_of(problem), ReferenceKernels(problem)
+    assert card.unit == reference.unit
+    assert card.lipschitz == pytest.approx(reference.lipschitz, rel=1e-5)
+
+
+def test_measure_and_harden(problem: Problem):
+    card, reference = kernels_of(problem), ReferenceKernels(problem)
+    for F in starts(problem):
+        ours, theirs = card.allocate(F), reference.allocate(F)
+        assert np.array_equal(card.memberships(ours), F)
+        for _ in range(2):  # the first look has no bracket for the medians, the second has one
+            assert_same_measures(card.measure(ours), reference.measure(theirs))
+        labels, cut = card.harden(ours)
+        expected_labels, expected_cut = reference.harden(theirs)
+        assert np.array_equal(labels, expected_labels)
+        assert_close("cut", cut, expected_cut)
+
+
+def test_iterations(problem: Problem):
+    """Two outer steps of three inner iterations, from the same numbers; duals too are the same, or F would part."""
+    card, reference = kernels_of(problem), ReferenceKernels(problem)
+    F = next(starts(problem))
+    ours, theirs = card.allocate(F), reference.allocate(F)
+    tau = 1 / reference.lipschitz
+    for _ in range(2):
+        before = reference.measure(theirs)
+        delta = float(before.B.max())
+        scale = delta / before.B
+        sigma = 1 / (tau * (scale.max() * reference.lipschitz) ** 2)
+        card.linearise(ours, before, delta)
+        reference.linearise(theirs, before, delta)
+        for _ in range(3):
+            theta = 1 / np.sqrt(1 + 2 * tau)
+            for kernels, arrays in ((card, ours), (reference, theirs)):
+                kernels.iterate(arrays, scale, StepSizes(tau, sigma, theta))
+            tau, sigma = theta * tau, sigma / theta
+            assert_close("F", card.memberships(ours), theirs.F)
+            measures = card.measure(ours)
+            assert_close("squared_step", measures.squared_step, reference.measure(theirs).squared_step)
+        theirs.F = card.memberships(ours)
+
+
+@pytest.mark.parametrize("kind", ["generic", "hard", "half tied", "all but equal"])
+def test_medians_are_found_when_few_candidates_fit(monkeypatch: pytest.MonkeyPatch, kind: str):
+    """Brackets that miss, brackets that are crowded, more ties than there is room for."""
+    if HAS_CARD:
+        pytest.skip("the room for candidates is compiled in")
+    monkeypatch.setattr(programs, "CANDIDATES", tl.constexpr(16))
+    R, rng = 3, np.random.default_rng(0)
+    problem = Problem(random_graph(150, 300, seed=1, is_weighted=False, n_isolated=0), R)
+    F = {
+        "generic": rng.dirichlet(np.ones(R), 150),
+        "hard": np.eye(R)[rng.integers(0, R, 150)],
+        "half tied": np.where(rng.random((150, 1)) < 0.5, 1 / R, rng.dirichlet(np.ones(R), 150)),
+        "all but equal": np.full((150, R), 1 / R) + rng.normal(0, 1e-6, (150, R)),
+    }[kind]
+    F = project(F, problem.labels).astype(np.float32).astype(np.float64)
+    card, reference = kernels_of(problem), ReferenceKernels(problem)
+    arrays = card.allocate(F)
+    for _ in range(3):
+        assert_same_measures(card.measure(arrays), reference.measure(reference.allocate(F)))
+
+
+@pytest.fixture
+def small() -> Problem:
+    return Problem(random_graph(40, 120, seed=5, is_weighted=True, n_isolated=0), 3)
+
+
+def random_starts(problem: Problem, count: int) -> np.ndarray:
+    rng = np.random.default_rng(1)
+    return np.stack([rng.dirichlet(np.ones(problem.n_clusters), problem.n_vertices) for _ in range(count)])
+
+
+@pytest.mark.parametrize(
+    ("stop", "status"),
+    [
+        (StopRule(max_iter=12), Status.BUDGET_SPENT),
+        (StopRule(tol=0.05, max_iter=60), Status.CONVERGED),
+        (StopRule(tol=0.0, max_iter=60, patience=2, max_inner=3), Status.SETTLED),
+    ],
+)
+def test_a_run_is_the_reference_run(small: Problem, stop: StopRule, status: Status):
+    F = random_starts(small, 1)
+    found = run_batch(small, F, kernels_of(small), stop=stop).best
+    expected = run(small, F[0], ReferenceKernels(small), stop=stop)
+    assert found.status is expected.status is status
+    assert [line.iterations for line in found.history] == [line.iterations for line in expected.history]
+    assert [line.is_descent for line in found.history] == [line.is_descent for line in expected.history]
+    assert np.array_equal(found.partition.labels, expected.partition.labels)
+    assert found.partition.energy == expected.partition.energy
+    for name in ("relaxed_energy", "energy"):
+        ours, theirs = ([getattr(line, name) for line in run.history] for run in (found, expected))
+        assert np.allclose(ours, theirs, rtol=1e-4)
+    assert_close("F", found.memberships, expected.memberships)
+
+
+def test_a_start_does_not_notice_its_companions(small: Problem):
+    F, stop = random_starts(small, 3), StopRule(tol=0.02, max_iter=10)
+    together = run_batch(small, F, kernels_of(small), stop=stop)
+    alone = [run_batch(small, F[i : i + 1], kernels_of(small), stop=stop) for i in range(3)]
+    assert np.array_equal(together.energies, np.concatenate([one.energies for one in alone]))
+    assert np.array_equal(together.iterations, np.concatenate([one.iterations for one in alone]))
+    assert np.array_equal(together.best.memberships, alone[int(np.argmin(together.energies))].best.memberships)
+
+
+def test_starts_are_projected_onto_the_constraints(problem: Problem):
+    card = kernels_of(problem)
+    X = np.random.default_rng(0).normal(size=(2, N, problem.n_clusters))
+    for raw, projected in zip(X, card.feasible(card.in_rows(X)), strict=True):
+        assert_close("F", card.in_graph_order(projected), project(raw, problem.labels))
+
+
+def test_half_precision_duals_give_the_same_partition(small: Problem):
+    F, stop = random_starts(small, 1), StopRule(max_iter=15)
+    found = run_batch(small, F, engine.GpuKernels(small, device=DEVICE, duals="float16"), stop=stop).best
+    expected = run_batch(small, F, kernels_of(small), stop=stop).best
+    assert found.partition.energy == pytest.approx(expected.partition.energy, rel=0.02)
+
+
+def test_too_many_clusters_are_refused():
+    graph = Graph.from_edges([(i, i + 1) for i in range(2000)])
+    with pytest.raises(InputError, match=r"up to 1024 clusters.*found 1500 clusters"):
+        engine.GpuKernels(Problem(graph, 1500), device=DEVICE)
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_diffusion(is_weighted: bool):
+    graph = random_graph(50, 150, seed=3, is_weighted=is_weighted, n_isolated=2)
+    tools = spectral.CardSpectral(kernels_of(Problem(graph, 3)))
+    B = np.random.default_rng(0).random((50, 3))
+    assert np.abs(tools.diffuse(B) - diffuse(graph, B)).max() <= 2e-6
+
+
+def test_leading_eigenvectors(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(spectral, "_DEGREE", 12)
+    rng = np.random.default_rng(0)
+    block = np.arange(36) // 12
+    joined = np.triu(rng.random((36, 36)) < np.where(block[:, None] == block, 0.5, 0.03), 1)
+    graph = Graph.from_edges(np.argwhere(joined), n_vertices=36)
+    tools = spectral.CardSpectral(kernels_of(Problem(graph, 3)))
+    found = tools.normalised_cut(3, rng=np.random.default_rng(0))
+    expected = normalised_cut(graph, 3, rng=np.random.default_rng(0))
+    assert len(set(zip(found.tolist(), expected.tolist(), strict=True))) == 3  # the same partition, named anew
+    assert laplacian(graph).shape == (36, 36)
+
+
+def test_nearest_neighbours():
+    X = np.random.default_rng(0).normal(size=(80, 5)) + 100.0  # far from the origin, where products round
+    X[10] = X[20] = X[30]  # copies
+    indices, squared = nearest_on_card(X, 6, device=DEVICE)
+    distances = ((X[:, None] - X[None]) ** 2).sum(axis=2)
+    np.fill_diagonal(distances, np.inf)
+    assert np.allclose(squared, np.sort(distances, axis=1)[:, :6], atol=1e-4)
+    assert (indices != np.arange(80)[:, None]).all()
+    assert set(indices[10, :2]) == {20, 30}
+    assert all(len(set(row)) == 6 for row in indices.tolist())
+
+
+# ---------------------------------------------------------------- on a card alone
+
+
+@pytest.fixture(scope="module")
+def large() -> Problem:
+    n, R = 20_000, 10
+    rng = np.random.default_rng(0)
+    block = np.arange(n) * R // n
+    inside = rng.integers(0, n // R, (n, 6)) + (block * (n // R))[:, None]
+    across = rng.integers(0, n, (n, 1))
+    ends = np.hstack([inside, across])
+    edges = np.column_stack([np.repeat(np.arange(n), 7), ends.ravel()])
+    edges = np.unique(np.sort(edges[edges[:, 0] != edges[:, 1]], axis=1), axis=0)
+    return Problem(Graph.from_edges(edges, n_vertices=n), R)
+
+
+@needs_card
+def test_the_same_bits_run_after_run(large: Problem):
+    F, stop = random_starts(large, 5), StopRule(max_iter=120)
+    first, second = (run_batch(large, F, kernels_of(large), stop=stop) for _ in range(2))
+    assert np.array_equal(first.energies, second.energies)
+    assert np.array_equal(first.best.partition.labels, second.best.partition.labels)
+    assert np.array_equal(first.best.memberships, second.best.memberships)
+
+
+@needs_card
+def test_a_long_iteration_agrees_with_the_reference(large: Problem):
+    F, stop = random_starts(large, 1), StopRule(max_iter=6)
+    found = run_batch(large, F, kernels_of(large), stop=stop).best
+    expected = run(large, F[0], ReferenceKernels(large), stop=stop)
+    assert [line.iterations for line in found.history] == [line.iterations for line in expected.history]
+    assert_close("F", found.memberships, expected.memberships)
+
+
+@needs_card
+def test_energies_agree_with_the_processor(large: Problem):
+    cpu = pytest.importorskip("tautcut.kernels.cpu")
+    F, stop = random_starts(large, 30), StopRule(max_iter=300)
+    ours = run_batch(large, F, kernels_of(large), stop=stop).energies
+    theirs = [run(large, one, cpu.CpuKernels(large, dtype=np.dtype("float32")), stop=stop) for one in F]
+    energies = np.array([result.partition.energy for result in theirs])
+    assert abs(np.median(ours) / np.median(energies) - 1) < 0.05
+    assert abs(ours.min() / energies.min() - 1) < 0.05
+
+
+@needs_card
+def test_what_does_not_fit_is_refused_before_it_is_allocated(large: Problem, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (1 << 20, 1 << 40))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 0)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 0)
+    with pytest.raises(InputError, match=r"20000 vertices .* GiB on the card; 0.0 GiB are free"):
+        run_batch(large, random_starts(large, 1), kernels_of(large), stop=StopRule())
+
+
+@needs_card
+def test_starts_that_do_not_fit_together_take_turns(large: Problem, monkeypatch: pytest.MonkeyPatch):
+    F, stop = random_starts(large, 5), StopRule(max_iter=40)
+    together = run_batch(large, F, kernels_of(large), stop=stop)
+    monkeypatch.setattr(engine.GpuKernels, "starts_that_fit", lambda self: 2)
+    by_turns = run_batch(large, F, kernels_of(large), stop=stop)
+    assert np.array_equal(together.energies, by_turns.energies)
+    assert np.array_equal(together.best.partition.labels, by_turns.best.partition.labels)
