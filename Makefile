@@ -11,7 +11,7 @@ PEERS := graphlearning==1.7.5 scikit-network leidenalg igraph mtkahypar kahip py
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint bench bench-scale docs clean
+.PHONY: help demo test lint bench bench-scale test-gpu bench-gpu docs clean
 
 help:  ## this list
 	@echo 'make TARGET [PYTHON=python3.12] [VENV=.venv] [ARGS="..."]'
@@ -41,6 +41,13 @@ bench: $(BENCH_VENV)/.peers  ## the kernels, then every peer on the same graphs;
 bench-scale: $(BENCH_VENV)/.peers  ## graphs of up to 3 M vertices; results in docs/results
 	@rm -rf build/numba-bench
 	@$(BENCH) benchmarks/scale.py $(ARGS)
+
+# The machine with the card has its own Python with torch, Triton, NumPy and SciPy; nothing is installed for these two.
+test-gpu:  ## the GPU's engine against the reference, on a machine with an NVIDIA GPU
+	@PYTHONPATH=src $(PYTHON) -m pytest -p no:cacheprovider tests/kernels/test_gpu.py tests/kernels/test_layout.py $(ARGS)
+
+bench-gpu:  ## the GPU's engine; results in docs/results
+	@PYTHONPATH=src $(PYTHON) benchmarks/gpu.py $(ARGS)
 
 docs: $(VENV)/.docs  ## the site, in build/docs: tutorials, gallery (its examples are run), API, results
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet

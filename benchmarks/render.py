@@ -1,4 +1,4 @@
-"""Tables and plots of docs/results, from the records alone: bench.jsonl, scale.jsonl and kernels.jsonl. It runs nothing
+"""Tables and plots of docs/results, from the records alone: bench, scale, kernels and gpu (.jsonl). It runs nothing
 and types no number. Of several records of one run the latest counts.
 """
 
@@ -8,7 +8,7 @@ import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from statistics import mean, median
+from statistics import mean, median, quantiles
 from typing import Any
 
 import matplotlib as mpl
@@ -291,6 +291,132 @@ def kernel_table(lines: Iterable[dict[str, Any]]) -> str:
 # ---------------------------------------------------------------- shared
 
 
+# ---------------------------------------------------------------- the GPU
+
+
+def gpu(path: Path) -> None:
+    """gpu.md and gpu.svg beside gpu.jsonl; the processor's energies of the same starts come from table1.jsonl."""
+    records = read_records(path)
+    groups = {name: [r for r in records if r.method == name] for name in _unique(r.method for r in records)}
+    card = records[0].machine["card"]
+    iterations = groups["iteration"]
+    parts = [
+        "# On a GPU",
+        f"- card: {card}\n- copy bandwidth: {iterations[0].measures['copy GB/s']:,.0f} GB/s (bytes read and written)",
+        _circumstances(records),
+        "Each time is the median of five runs after one that compiles. Rendered by `benchmarks/render.py` from "
+        "`gpu.jsonl`, which `make bench-gpu` writes.",
+        "## One inner iteration",
+        "mnist, the authors' graph, R = 10. Milliseconds of each launch; the bytes of `iterate` are those of the duals "
+        "read and written, five N×R arrays and the indices.",
+        _iteration_table(iterations, groups.get("iteration on the processor", [])),
+        "## Whole runs",
+        _run_table(records),
+        "## One label per class",
+        _draw_table(groups["one label per class"]),
+        "## The same 31 starts on the processor",
+        _energy_table(groups["31 starts"][0], path.parent / "table1.jsonl"),
+        "## Growth",
+        "Planted clusters, vertices in random order; the start is a rough copy of the clusters, and the layout puts "
+        "its vertices side by side. One start; an iteration is everything it takes, looks for medians included.",
+        _growth_table(groups["growth"]),
+    ]
+    _write(path.with_suffix(".md"), parts)
+    _growth_plot(groups["growth"], path.with_suffix(".svg"))
+
+
+def _iteration_table(records: list[RunRecord], processor: list[RunRecord]) -> str:
+    names = ("iterate", "vary", "survey", "select", "decide")
+    head = ["duals", "starts", *(f"{name}, ms" for name in names), "together, ms", "`iterate` of copy bandwidth"]
+    rows = [
+        [r.settings["duals"], f"{r.measures['starts']:.0f}", *(f"{r.measures[name]:.3f}" for name in names),
+         f"{1e3 * r.seconds:.3f}", f"{r.measures['of copy bandwidth']:.0%}"]
+        for r in records
+    ]  # fmt: skip
+    said = [
+        f"The processor of that machine ({r.measures['threads']:.0f} threads) takes {1e3 * r.seconds:.2f} ms for an "
+        "iteration of one start with its check."
+        for r in processor
+    ]
+    return "\n\n".join([table(head, rows), *said])
+
+
+def _run_table(records: list[RunRecord]) -> str:
+    rows = []
+    for r in records:
+        if r.method not in ("normalised cut", "31 starts", "features to labels"):
+            continue
+        words = {
+            k: v for k, v in r.measures.items() if k in ("graph", "normalised cut", "31 starts", "making starts s")
+        }
+        parts = ", ".join(f"{name.removesuffix(' s')} {value:.2f} s" for name, value in words.items())
+        name = f"{r.method}, {r.settings['duals']} duals" if r.settings else r.method
+        energy = "" if r.energy is None else f"{r.energy:.4f}"
+        purity = "" if r.purity is None else f"{100 * r.purity:.2f}"
+        rows.append([r.data, name, f"{r.seconds:.3f}", energy, purity, parts])
+    return table(["data", "run", "seconds", "energy (P)", "purity %", "of which, or beside it"], rows)
+
+
+def _draw_table(records: list[RunRecord]) -> str:
+    rows = [
+        [f"{r.seed}", f"{1e3 * r.seconds:.0f}", f"{1e3 * r.measures['making the start s']:.0f}",
+         f"{100 * r.measures['accuracy']:.2f}", f"{r.energy:.4f}", f"{r.n_iter}"]
+        for r in records
+    ]  # fmt: skip
+    head = ["draw", "ms", "of which the start", "accuracy % on the others", "energy (P)", "iterations"]
+    return table(head, rows)
+
+
+def _energy_table(record: RunRecord, path: Path) -> str:
+    ours = [value for name, value in record.measures.items() if name.startswith("energy of start")]
+    theirs = [
+        r.energy for r in read_records(path)
+        if r.data == "mnist" and r.method == "MTV" and r.n_labelled == 0 and r.energy is not None
+    ]  # fmt: skip
+    rows = []
+    for name, energies in ((record.machine["card"], ours), ("processor (table1.jsonl)", theirs)):
+        quartiles = quantiles(energies, n=4, method="inclusive")
+        best = f"{min(energies):.4f}"
+        rows.append([name, f"{len(energies)}", best, *(f"{value:.4f}" for value in quartiles), f"{max(energies):.4f}"])
+    head = ["engine", "starts", "lowest (P)", "lower quartile", "median", "upper quartile", "highest"]
+    return table(head, rows)
+
+
+def _growth_table(records: list[RunRecord]) -> str:
+    head = [
+        "vertices", "R", "directed edges", "ms per iteration", "`iterate` alone, ms", "of copy bandwidth",
+        "looks per iteration", "ps per (edge × R × iteration)", "of `iterate` alone", "host's layout, s", "peak GB",
+    ]  # fmt: skip
+    rows = []
+    for r in records:
+        m = r.measures
+        alone = 1e9 * m["iterate ms"] / (m["directed edges"] * m["clusters"])
+        rows.append([
+            f"{m['vertices']:,.0f}", f"{m['clusters']:.0f}", f"{m['directed edges']:,.0f}",
+            f"{m['ms per iteration']:.2f}", f"{m['iterate ms']:.2f}", f"{m['of copy bandwidth']:.0%}",
+            f"{m['looks per iteration']:.2f}", f"{m['ps per edge, cluster and iteration']:.1f}", f"{alone:.1f}",
+            f"{m['layout s']:.1f}", f"{m['peak GB']:.1f}",
+        ])  # fmt: skip
+    return table(head, rows)
+
+
+def _growth_plot(records: list[RunRecord], path: Path) -> None:
+    figure, axis = plt.subplots(figsize=(5, 3.2), layout="constrained")
+    for R, colour in zip(sorted({r.measures["clusters"] for r in records}), (OURS, *OTHERS), strict=False):
+        mine = [r.measures for r in records if r.measures["clusters"] == R]
+        axis.loglog(
+            [m["vertices"] for m in mine],
+            [m["ms per iteration"] for m in mine],
+            "o-",
+            color=colour,
+            label=f"R = {R:.0f}",
+        )
+    axis.set(xlabel="vertices", ylabel="ms per inner iteration", title=records[0].machine["card"])
+    axis.legend(frameon=False)
+    axis.spines[["top", "right"]].set_visible(False)
+    _save(figure, path)
+
+
 def table(head: list[str], rows: list[list[str]]) -> str:
     """A Markdown table with columns of even width."""
     widths = [max(len(row[c]) for row in [head, *rows]) for c in range(len(head))]
@@ -318,7 +444,7 @@ def main() -> None:
     """Render again whatever records there are in the folder named, or in docs/results."""
     default = Path(__file__).resolve().parents[1] / "docs" / "results"
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else default
-    for name, write in {"bench": bench, "scale": scale, "kernels": kernels}.items():
+    for name, write in {"bench": bench, "scale": scale, "kernels": kernels, "gpu": gpu}.items():
         if (folder / f"{name}.jsonl").is_file():
             write(folder / f"{name}.jsonl")
 

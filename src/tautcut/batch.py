@@ -100,11 +100,10 @@ def _show(observer: Observer, looks: list[Look], kernels: GpuKernels, stop: Stop
 
 def _result(problem: Problem, batch: Batch, kernels: GpuKernels, s: int, cut_short: Status | None) -> Result:
     look = batch.look()[s]
-    labels, F = batch.best(s)
+    partition, F = batch.best(s)
     history = [
         Step(outer, int(iterations), relaxed * kernels.unit, energy * kernels.unit, bool(is_descent))
         for outer, (iterations, relaxed, energy, is_descent) in enumerate(batch.lines(s, look.outer + 1))
     ]
     status = cut_short or _STATUSES[look.status] or Status.BUDGET_SPENT
-    partition = problem.partition(labels)  # in float64, whatever the precision of the run
     return Result(problem, partition, F, look.relaxed * kernels.unit, status, tuple(history))

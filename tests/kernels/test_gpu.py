@@ -31,14 +31,14 @@ from tautcut.kernels import Measures, StepSizes  # noqa: E402
 from tautcut.kernels.gpu import programs  # noqa: E402
 from tautcut.kernels.gpu.nearest import nearest_on_card  # noqa: E402
 from tautcut.kernels.reference import ReferenceKernels, project  # noqa: E402
-from tautcut.laplacian import diffuse, laplacian, normalised_cut  # noqa: E402
+from tautcut.laplacian import diffuse, normalised_cut  # noqa: E402
 from tautcut.problem import Problem  # noqa: E402
 from tautcut.solver import run  # noqa: E402
 from tautcut.stopping import Status, StopRule  # noqa: E402
 
 DEVICE = "cuda" if HAS_CARD else "cpu"
 TOLERANCE = {"T": 1e-6, "B": 2e-6, "median": 0.0, "tie": 1e-12, "squared_step": 1e-5, "cut": 1e-6, "F": 2e-5}
-N = 60
+N = 48
 
 needs_card = pytest.mark.skipif(not HAS_CARD, reason="needs an NVIDIA GPU")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -48,7 +48,7 @@ def kernels_of(problem: Problem) -> engine.GpuKernels:
     return engine.GpuKernels(problem, device=DEVICE)
 
 
-@pytest.fixture(params=[(2, False), (3, True), (10, False), (17, True)], ids=lambda c: f"R{c[0]}-{c[1]}")
+@pytest.fixture(params=[(2, False), (3, True), (10, False)], ids=lambda c: f"R{c[0]}-{c[1]}")
 def problem(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Problem:
     R, is_weighted = request.param
     monkeypatch.setattr(layout_module, "LONG_ROW", 8)  # so that both kinds of rows occur
@@ -211,7 +211,9 @@ def test_diffusion(is_weighted: bool):
     graph = random_graph(50, 150, seed=3, is_weighted=is_weighted, n_isolated=2)
     tools = spectral.CardSpectral(kernels_of(Problem(graph, 3)))
     B = np.random.default_rng(0).random((50, 3))
-    assert np.abs(tools.diffuse(B) - diffuse(graph, B)).max() <= 2e-6
+    assert np.abs(tools.diffuse(B) - diffuse(graph, B)).max() <= 1e-3 * B.max()
+    X = tools.laplacian.diffuse(tools.kernels.in_rows(B)[None], tol=1e-7)[0]
+    assert np.abs(tools.kernels.in_graph_order(X) - diffuse(graph, B)).max() <= 2e-6
 
 
 def test_leading_eigenvectors(monkeypatch: pytest.MonkeyPatch):
@@ -224,7 +226,6 @@ def test_leading_eigenvectors(monkeypatch: pytest.MonkeyPatch):
     found = tools.normalised_cut(3, rng=np.random.default_rng(0))
     expected = normalised_cut(graph, 3, rng=np.random.default_rng(0))
     assert len(set(zip(found.tolist(), expected.tolist(), strict=True))) == 3  # the same partition, named anew
-    assert laplacian(graph).shape == (36, 36)
 
 
 def test_nearest_neighbours():

@@ -21,7 +21,7 @@ from tautcut.graph import Graph
 from tautcut.kernels import Measures, StepSizes, scaled_weights
 from tautcut.kernels.gpu import programs as on_card
 from tautcut.kernels.gpu.layout import lay_out
-from tautcut.problem import FloatArray, IntArray, Problem
+from tautcut.problem import FloatArray, IntArray, Partition, Problem
 
 _TILE, _FEWEST_LANES = 128, 4  # values of F in one block, rows times columns rounded up to a power of two; rows
 _UNROLL = 2  # edges of a row in flight at a time
@@ -423,10 +423,15 @@ class Batch:
             for word, real in zip(words, reals, strict=True)
         ]
 
-    def best(self, s: int) -> tuple[IntArray, FloatArray]:
-        """The labels of start s's best partition, and the F that they were read from."""
-        labels = self._kernels.in_graph_order(self.best_labels[s]).astype(np.int64)
-        return labels, self._kernels.in_graph_order(self.best_F[s]).astype(np.float64)
+    def best(self, s: int) -> tuple[Partition, FloatArray]:
+        """The best partition of start s, and the F that it was read from."""
+        kernels, problem = self._kernels, self._kernels.problem
+        labels = kernels.in_graph_order(self.best_labels[s]).astype(np.int64)
+        F = kernels.in_graph_order(self.best_F[s]).astype(np.float64)
+        if kernels.is_weighted:  # the card's weights are rounded
+            return problem.partition(labels), F
+        cut = self.columns[s, on_card.BEST_CUT.value].cpu().numpy()
+        return problem.measured(labels, cut * kernels.unit), F
 
     def lines(self, s: int, count: int) -> FloatArray:
         """The history of start s: iterations, Σ E(f_r), (P) in the scaled weights, descent; a line per outer step."""

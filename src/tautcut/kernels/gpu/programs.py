@@ -28,7 +28,9 @@ TAU, SIGMA, THETA, DELTA, ENERGY, BEST, MARK, RELAXED, SQUARED_STEP = (tl.conste
 REALS = tl.constexpr(16)
 
 # Columns: reals of a start and cluster; those of F^k end in _K.
-T, B, MEDIAN, TIE, CUT, SIZE, FOUND, T_K, B_K, MEDIAN_K, SCALE, UP, LEVEL, DOWN = (tl.constexpr(i) for i in range(14))
+T, B, MEDIAN, TIE, CUT, SIZE, FOUND, T_K, B_K, MEDIAN_K, SCALE, UP, LEVEL, DOWN, BEST_CUT = (
+    tl.constexpr(i) for i in range(15)
+)
 COLUMNS = tl.constexpr(16)
 
 # Brackets: thresholds of a start and cluster; the values in [LOW, HIGH) are candidates for its median.
@@ -219,9 +221,11 @@ def survey(
     bracket = brackets + (s * R + r) * BRACKETS
     k = tl.arange(0, THRESHOLDS)[:, None]
     thresholds = tl.load(bracket + k, mask=is_column & (k >= 0), other=0).to(tl.float32, bitcast=True)
-    low = tl.load(bracket + LOW, mask=is_column, other=0).to(tl.float32, bitcast=True)
-    high = tl.load(bracket + HIGH, mask=is_column, other=0).to(tl.float32, bitcast=True)
+    low_bits = tl.load(bracket + LOW, mask=is_column, other=0)
+    high_bits = tl.load(bracket + HIGH, mask=is_column, other=0)
+    low, high = low_bits.to(tl.float32, bitcast=True), high_bits.to(tl.float32, bitcast=True)
     column = tl.arange(0, RP)
+    is_collected = is_column & (high_bits - low_bits > 1)
     size = tl.zeros([ROWS, RP], tl.float32)
     above = tl.zeros([ROWS, RP], tl.float32)
     below = tl.zeros([ROWS, RP], tl.float32)
@@ -235,7 +239,9 @@ def survey(
         above += tl.where(value >= high, value, 0.0)
         below += tl.where(counted & (value < low), value, 0.0)
         n_above += (value[None, :, :] >= thresholds[:, None, :]).to(tl.int32)
-        is_near = counted & (value >= low) & (value < high)
+        # Once there are more than fit, one more says nothing new.
+        n_taken = tl.load(bracket + TAKEN, mask=is_column, other=0, volatile=True)
+        is_near = counted & (value >= low) & (value < high) & is_collected & (n_taken <= CANDIDATES)
         position = tl.atomic_add(bracket + TAKEN + row[:, None] * 0, 1, mask=is_near)
         tl.store(candidates + (s * R + r) * CANDIDATES + position, value, mask=is_near & (position < CANDIDATES))
     out = sums + (s * SUMS * R + column) * G + tl.program_id(0)
@@ -422,6 +428,8 @@ def decide(
         is_best = (energy < best) | (outer < 0)
         tl.store(real + BEST, tl.where(is_best, energy, best))
         tl.store(word + SAVE, tl.where(is_best, slot + 1, 0))
+        if is_best:
+            tl.store(column + BEST_CUT * R, cut, mask=is_column)
         progress_at = tl.load(word + PROGRESS_AT)
         if outer >= 0:
             is_progress = energy < (1.0 - tl.load(shared + PROGRESS)) * mark
