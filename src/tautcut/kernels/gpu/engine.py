@@ -6,7 +6,6 @@ many starts at once, each at its own point of Algorithm 1; the card decides, and
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,9 +27,8 @@ _TILE, _FEWEST_LANES = 128, 4  # values of F in one block, rows times columns ro
 _UNROLL = 2  # edges of a row in flight at a time
 _MOST_CLUSTERS = 1024
 _BLOCKS_OF_PROGRAM, _MOST_PROGRAMS = 4, 16384  # that share a start's edges, in `vary`
-_SURVEY_TILE, _TILES_OF_PROGRAM, _MOST_SURVEYORS = 128, 16, 8192  # that share a start's values, in `survey`
-_ROUNDS_OF_GRAPH = 4  # rounds in one captured graph
-_LOOK_EVERY, _MOST_REPLAYS = 0.02, 12  # seconds between the host's looks, and graphs run in that time at most
+_SURVEY_TILE, _TILES_OF_PROGRAM, _MOST_SURVEYORS = 1024, 2, 1024  # that share a start's values, in `survey`
+_ROUNDS_OF_GRAPH, _REPLAYS = 4, 4  # rounds in one captured graph, and how often it runs before the host looks
 _COPY_WIDTH = 4096
 _NORM_ROUNDS = 20  # of the power iteration that bounds ‖K‖₂
 _SPARE = 0.9  # share of the free memory that a batch may take
@@ -144,7 +142,7 @@ class GpuKernels:
     @property
     def rows_surveyed(self) -> int:
         """Rows that `survey` reads at a time."""
-        return max(_FEWEST_LANES, _SURVEY_TILE // self.RP)
+        return max(1, _SURVEY_TILE // self.RP)
 
     @property
     def shape(self) -> dict[str, Any]:
@@ -331,7 +329,7 @@ class Batch:
         n, R = kernels.problem.n_vertices, kernels.problem.n_clusters
         on_card.survey[(G, width)](
             self.X, self.labels, self.sums, self.candidates, self.brackets, self.words, self.active, n,
-            G=G, R=R, RP=kernels.RP, ROWS=kernels.rows_surveyed, num_warps=kernels.n_warps,
+            G=G, R=R, RP=kernels.RP, ROWS=kernels.rows_surveyed, num_warps=4,
         )  # fmt: skip
 
     def launch_select(self, width: int) -> None:
@@ -377,23 +375,22 @@ class Batch:
 
     def run(self) -> Iterator[list[Look]]:
         """Rounds until every start is done; after every few, where each of them stands."""
-        running, replays = len(self), 1
-        while running:
-            began = time.perf_counter()
-            self._advance(_width(running), replays)
+        while True:
+            running = self._compact()
+            if running:
+                self._advance(_width(running))
             looks = self.look()
-            pace = (time.perf_counter() - began) / replays
-            replays = max(1, min(_MOST_REPLAYS, int(_LOOK_EVERY / pace)))
-            running = self._compact([number for number, one in enumerate(looks) if not one.status])
             yield looks
+            if all(one.status for one in looks):
+                return
 
-    def _advance(self, width: int, replays: int) -> None:
+    def _advance(self, width: int) -> None:
         if self._kernels.device.type != "cuda":
             self.launch_round(width)
             return
         if width not in self._captured:
             self._captured[width] = self._capture(width)
-        for _ in range(replays):
+        for _ in range(_REPLAYS):
             self._captured[width].replay()
 
     def _capture(self, width: int) -> Any:
@@ -408,12 +405,14 @@ class Batch:
             graph.capture_end()
         return graph
 
-    def _compact(self, running: list[int]) -> int:
+    def _compact(self) -> int:
         """Fill the first places with the starts that still run; how many there are."""
+        phases = self.words[:, on_card.PHASE.value].cpu().numpy()
+        running = np.flatnonzero(phases != on_card.DONE.value)
         places = np.full(self.active.numel(), -1, dtype=np.int32)
-        places[: len(running)] = running
+        places[: running.size] = running
         self.active.copy_(torch.from_numpy(places))
-        return len(running)
+        return int(running.size)
 
     def look(self) -> list[Look]:
         words, reals = self.words.cpu().numpy(), self.reals.cpu().numpy()

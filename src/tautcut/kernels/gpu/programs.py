@@ -34,17 +34,16 @@ T, B, MEDIAN, TIE, CUT, SIZE, FOUND, T_K, B_K, MEDIAN_K, SCALE, UP, LEVEL, DOWN,
 COLUMNS = tl.constexpr(16)
 
 # Brackets: thresholds of a start and cluster; the values in [LOW, HIGH) are candidates for its median.
-LOW, HIGH, LAST, MOVE, TAKEN = (tl.constexpr(i) for i in range(14, 19))
-THRESHOLDS = tl.constexpr(16)
-OTHERS = tl.constexpr(14)  # thresholds beside the bracket's two ends
-BRACKETS = tl.constexpr(32)
+LOW, HIGH, LAST, MOVE, TAKEN = (tl.constexpr(i) for i in range(6, 11))
+THRESHOLDS = tl.constexpr(8)
+BRACKETS = tl.constexpr(16)
 CANDIDATES = tl.constexpr(2048)
 TOP = tl.constexpr(0x3F800001)  # above the bits of 1.0
 MOST_MISSES = tl.constexpr(64)  # in a row; a bracket of all values is down to one of them in a dozen
 
 # Sums that `survey` leaves to `select`; the counts of values above each threshold come last.
 SUM_SIZE, SUM_ABOVE, SUM_BELOW, SUM_COUNTS = (tl.constexpr(i) for i in range(4))
-SUMS = tl.constexpr(3 + 16)
+SUMS = tl.constexpr(3 + 8)
 
 # Reals and whole numbers that all starts share.
 LIPSCHITZ, TOL, EPSILON, PROGRESS = (tl.constexpr(i) for i in range(4))
@@ -337,19 +336,21 @@ def select(
         reach = tl.minimum(tl.maximum(tl.minimum(reach, 4 * move.to(tl.int64)), 64), 1 << 23).to(tl.int32)
         reach = tl.where(room > 0, reach, 0)
         low, high = tl.maximum(found - reach, 0), tl.minimum(found + reach + 1, TOP)
-        # On either side thresholds at growing distances, in case the median has gone further.
-        near = tl.maximum(tl.maximum(reach, move), 64).to(tl.int64)
-        for k in tl.static_range(0, OTHERS // 2):
-            tl.store(bracket + k, tl.maximum(low - (near << (2 * k)), 0).to(tl.int32))
-            tl.store(bracket + OTHERS // 2 + k, tl.minimum(high + (near << (2 * k)), TOP).to(tl.int32))
+        near = tl.minimum(tl.maximum(tl.maximum(reach, move), 64), 1 << 24)
+        tl.store(bracket + 0, tl.maximum(low - 32 * near, 0))
+        tl.store(bracket + 1, tl.maximum(low - 6 * near, 0))
+        tl.store(bracket + 2, tl.maximum(low - near, 0))
+        tl.store(bracket + 3, tl.minimum(high + near, TOP))
+        tl.store(bracket + 4, tl.minimum(high + 6 * near, TOP))
+        tl.store(bracket + 5, tl.minimum(high + 32 * near, TOP))
         tl.store(bracket + LAST, found)
         tl.store(bracket + MOVE, move)
     else:
         # Look again between the two thresholds, with others evenly between them and one to set their lower end apart.
         low, high = lower, upper
-        step = (high - low) // OTHERS
+        step = (high - low) // 6
         tl.store(bracket + 0, low + 1)
-        for k in tl.static_range(1, OTHERS):
+        for k in tl.static_range(1, 6):
             tl.store(bracket + k, low + k * step)
     tl.store(bracket + LOW, low)
     tl.store(bracket + HIGH, high)

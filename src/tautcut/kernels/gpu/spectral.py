@@ -14,7 +14,7 @@ from tautcut.kernels.gpu.engine import GpuKernels
 from tautcut.laplacian import nearest_partition
 from tautcut.problem import FloatArray, IntArray
 
-_CHECK_EVERY = 8  # iterations of the conjugate gradients between looks at the residuals
+_CHECK_EVERY = 5  # iterations of the conjugate gradients between looks at the residuals
 _DEGREE, _ROUNDS = 30, 20  # of the Chebyshev filter, and how often it is applied at most
 _RESIDUAL = 1e-4
 _OFFSET = 0.5  # as in `tautcut.laplacian`: the regularisation of the published Ncut program
@@ -67,15 +67,17 @@ class Laplacian:
         rho = _dots(residual, Z)
         threshold = tol**2 * _dots(B, B)
         for number in range(max_iter):
-            if number % _CHECK_EVERY == 0 and bool((_dots(residual, residual) <= threshold).all()):
+            is_active = _dots(residual, residual) > threshold
+            if number % _CHECK_EVERY == 0 and not bool(is_active.any()):
                 break
             AP = P + self.times(P)
-            alpha = _ratio(rho, _dots(P, AP))
-            X.addcmul_(alpha, P)
-            residual.addcmul_(alpha, AP, value=-1.0)
+            alpha = _ratio(is_active, rho, _dots(P, AP))
+            X += alpha * P
+            residual -= alpha * AP
             Z = inverse * residual
-            rho, before = _dots(residual, Z), rho
-            P = torch.addcmul(Z, _ratio(rho, before), P)
+            rho_next = _dots(residual, Z)
+            P = Z + _ratio(is_active, rho_next, rho) * P
+            rho = rho_next
         return X
 
     def leading_eigenvectors(self, count: int, *, rng: np.random.Generator) -> torch.Tensor:
@@ -121,6 +123,6 @@ def _dots(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
     return (A * B).sum(dim=1, keepdim=True, dtype=torch.float64)
 
 
-def _ratio(numerator: torch.Tensor, denominator: torch.Tensor) -> torch.Tensor:
-    """Their quotient, and 0 where both vanish: a column that is solved already."""
-    return (numerator / denominator.clamp_min(1e-60)).float()
+def _ratio(is_active: torch.Tensor, numerator: torch.Tensor, denominator: torch.Tensor) -> torch.Tensor:
+    safe = is_active & (denominator > 0)
+    return torch.where(safe, numerator / torch.where(safe, denominator, 1.0), 0.0).float()
