@@ -27,7 +27,7 @@ def four() -> Suggestion:
 def test_planted_blocks_are_counted(four):
     assert four.n_clusters == 4
     assert four.is_complete
-    assert "4 clusters have the highest score" in four.reason
+    assert "4 clusters stand out" in four.reason
 
 
 @pytest.mark.parametrize("n_blocks", [2, 3, 6])
@@ -38,37 +38,61 @@ def test_other_planted_blocks_are_counted(n_blocks):
 
 def test_the_curve_is_what_it_says(four):
     assert [point.n_clusters for point in four.curve] == [2, 3, 4, 5, 6]
-    assert max(four.curve, key=lambda point: point.score).n_clusters == four.n_clusters
+    assert max(four.curve[:-1], key=lambda point: point.score).n_clusters == four.n_clusters
     planted = np.repeat(np.arange(4), 60)
     point = four.curve[2]
     assert point.energy == pytest.approx(balanced_cut_energy(FOUR, planted))
     assert point.stability == 1
-    assert point.score == point.modularity
-    n, energy, stability, modularity = point
-    assert (n, energy, stability, modularity) == (4, point.energy, point.stability, point.modularity)
+    inside = [FOUR.to_scipy()[planted == r][:, planted == r].sum() for r in range(4)]
+    assert point.leakage == pytest.approx(1 - np.min(inside / np.bincount(planted, FOUR.degrees)))
+    unit = 0.05 * max(other.leakage for other in four.curve)
+    assert point.score == pytest.approx((four.curve[3].leakage + unit) / (point.leakage + unit))
+    assert np.isnan(four.curve[-1].score)
+    assert point[:4] == (4, point.energy, point.stability, point.modularity)
+
+
+@pytest.mark.parametrize("n_pieces", [3, 4])
+def test_pieces_are_counted(n_pieces):
+    ring = np.array([(i, (i + step) % 20) for i in range(20) for step in (1, 2, 3)])
+    pieces = Graph.from_edges(np.vstack([ring + 20 * piece for piece in range(n_pieces)]))
+    assert suggest_n_clusters(pieces, range(2, 6), random_state=0).n_clusters == n_pieces
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [networkx.path_graph(120), networkx.grid_2d_graph(10, 10), networkx.gnm_random_graph(60, 300, seed=0)],
+    ids=["path", "grid", "random"],
+)
+def test_no_number_stands_out_without_clusters(graph):
+    found = suggest_n_clusters(Graph.from_any(graph), range(2, 6), random_state=0)
+    assert found.reason.startswith("No number of clusters stands out")
+    assert [point.score for point in found.curve[:-1]] == [0, 0, 0]
 
 
 @pytest.mark.parametrize("is_weighted", [False, True])
-def test_modularity_is_that_of_networkx(is_weighted):
+def test_the_shares_give_the_modularity_of_networkx(is_weighted):
     graph = random_graph(40, 120, seed=1, is_weighted=is_weighted, n_isolated=2)
     labels = np.random.default_rng(0).integers(0, 3, 40)
     clusters = [set(np.flatnonzero(labels == r).tolist()) for r in range(3)]
     expected = networkx.community.modularity(networkx.from_scipy_sparse_array(graph.to_scipy()), clusters)
-    assert suggestion._modularity(graph, labels, 3) == pytest.approx(expected)
+    shares, cut = suggestion._shares(graph, labels, 3)
+    assert (shares - cut - shares**2).sum() == pytest.approx(expected)
 
 
 def test_the_same_seed_gives_the_same_curve(four):
-    assert suggest_n_clusters(FOUR, range(2, 7), random_state=0) == four
+    assert str(suggest_n_clusters(FOUR, range(2, 7), random_state=0)) == str(four)
 
 
 def test_a_candidate_does_not_depend_on_those_after_it(four):
-    assert suggest_n_clusters(FOUR, [2, 3], random_state=0).curve == four.curve[:2]
+    found = suggest_n_clusters(FOUR, [2, 3], random_state=0)
+    assert [point[:5] for point in found.curve] == [point[:5] for point in four.curve[:2]]
 
 
 def test_text_and_json(four):
     plain = json.loads(json.dumps(four.to_dict(), allow_nan=False))
     assert plain["n_clusters"] == 4
     assert plain["curve"][2]["score"] == pytest.approx(four.curve[2].score)
+    assert plain["curve"][-1]["score"] is None
     lines = str(four).splitlines()
     assert len(lines) == 1 + 5 + 1
     assert [line.split()[0] for line in lines if line.endswith("*")] == ["4"]
@@ -80,15 +104,40 @@ def test_an_infinite_energy_is_none_in_json():
     assert Suggestion(3, (point,), "").to_dict()["curve"][0]["energy"] is None
 
 
-def test_words_for_a_peak_at_the_end_a_close_second_and_chance():
-    def reason(*curve: tuple[int, float, float, float]) -> str:
-        return suggestion._suggestion(tuple(CurvePoint(*point) for point in curve), is_complete=True).reason
+def told(*curve: tuple[int, float, float]) -> Suggestion:
+    """The suggestion for candidates with these energies and leakages."""
+    points = tuple(CurvePoint(R, energy, 1.0, 0.5, leakage) for R, energy, leakage in curve)
+    return suggestion._suggestion(points, is_complete=True)
 
-    assert "It is the largest candidate" in reason((2, 1.0, 1.0, 0.5), (3, 1.0, 1.0, 0.7))
-    assert "largest" not in reason((2, 1.0, 1.0, 0.7), (3, 1.0, 1.0, 0.5))
-    assert "Close behind: 3." in reason((2, 1.0, 1.0, 0.7), (3, 1.0, 1.0, 0.695), (4, 1.0, 1.0, 0.1))
-    assert "stands out of chance" in reason((2, 1.0, 0.1, 0.2))
-    assert reason((2, 1.0, 1.0, 0.7), (3, 1.0, 1.0, 0.7)).startswith("2 clusters")
+
+def test_the_largest_jump_of_the_leakage_is_suggested():
+    found = told((2, 1.0, 0.02), (3, 2.0, 0.05), (4, 4.0, 0.2), (5, 6.0, 0.3))
+    assert found.n_clusters == 3
+    assert "3 clusters stand out: 5.0% of the edge weight of the worst one leaves it, and 20.0% with 4" in found.reason
+    assert found.reason.endswith("The next best is 2.")
+
+
+def test_a_jump_counts_only_where_the_mean_term_rises():
+    assert told((2, 1.0, 0.02), (3, 1.5, 0.2), (4, 4.0, 0.3), (5, 6.0, 0.31)).n_clusters == 3
+    found = told((2, 1.0, 0.02), (3, 1.5, 0.2), (4, 2.0, 0.3))
+    assert found.reason.startswith("No number of clusters stands out")
+    assert found.reason.endswith("2 is a guess.")
+
+
+def test_close_numbers_are_named():
+    assert "Close behind: 2." in told((2, 1.0, 0.05), (3, 2.0, 0.1), (4, 4.0, 0.21)).reason
+
+
+def test_cuts_that_cost_nothing():
+    assert told((2, 0.0, 0.0), (3, 0.0, 0.0), (4, 0.5, 0.1), (5, 1.0, 0.2)).n_clusters == 3
+
+
+def test_an_empty_cluster_is_a_rise_and_two_are_none():
+    assert told((2, 1.0, 0.1), (3, np.inf, 0.1), (4, np.inf, 0.2)).n_clusters == 2
+
+
+def test_a_single_candidate():
+    assert told((3, 1.0, 0.1)).reason.startswith("3 was the only candidate")
 
 
 def test_observers_see_every_candidate_and_can_stop():
@@ -117,7 +166,7 @@ def test_an_interrupt_returns_what_is_there(monkeypatch, four):
     monkeypatch.setattr(suggestion, "best_of_starts", interrupted)
     with pytest.warns(InterruptedRunWarning, match="candidates done so far"):
         found = suggest_n_clusters(FOUR, range(2, 7), random_state=0)
-    assert found.curve == four.curve[:2]
+    assert [point[:5] for point in found.curve] == [point[:5] for point in four.curve[:2]]
     assert not found.is_complete
 
 

@@ -1,7 +1,6 @@
 """How many clusters to ask for. `suggest_n_clusters` searches a little for every candidate R, twice, and keeps the
-curve of (P), of the agreement of the two partitions and of their modularity; the R where the product of the last two
-peaks is the suggestion. This module owns that rule and its words. It never sees labels, and it is advice: the curve
-is there to be looked at.
+curve of (P) and of what leaves the worst cluster; suggested is the R after which both go up most (decision 0019).
+This module owns that rule and its words. It never sees labels, and it is advice: the curve is there to be looked at.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ import math
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,32 +18,31 @@ from tautcut.errors import CollapseWarning, InputError, InterruptedRunWarning
 from tautcut.graph import Graph
 from tautcut.metrics import ari
 from tautcut.observers import Observer, Progress
-from tautcut.problem import IntArray, Partition, Problem, checked_cluster_count, cuts
+from tautcut.problem import FloatArray, IntArray, Partition, Problem, checked_cluster_count, cuts
 from tautcut.restarts import Plan, best_of_starts
 from tautcut.stopping import Status, StopRule
 
 # Enough to see the curve: two multilevel starts, combined, and a short polish.
 _PLAN = Plan(n_init=2, stop=StopRule(max_iter=50))
-_CLOSE = 0.98  # scores this near to the best are named beside it
-_WEAK = 0.3  # modularity below which networks have no marked clusters (Newman & Girvan 2004)
+_SMALL = 0.05  # a rise of (P)/R by a twentieth is none, and a twentieth of the largest leakage is small (decision 0019)
+_CLOSE = 0.8  # scores this near to the best are named beside it
 
 
 class CurvePoint(NamedTuple):
     """What was found for one number of clusters.
 
     `energy` is the lower (P) of two runs, `stability` the adjusted Rand index between their partitions, `modularity`
-    that of the better one, and `score` the product of the last two.
+    that of the better one, and `leakage` the largest share of a cluster's edge weight that leaves the cluster.
+    `score` says how many times the leakage grows up to the next candidate, 0 where (P)/R does not grow with it; it is
+    NaN for the last candidate, which has no next one.
     """
 
     n_clusters: int
     energy: float
     stability: float
     modularity: float
-
-    @property
-    def score(self) -> float:
-        """Stability times modularity: what chance does not explain and another run finds again."""
-        return self.stability * self.modularity
+    leakage: float = math.nan
+    score: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -56,19 +55,21 @@ class Suggestion:
     is_complete: bool = True
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain dicts, lists, numbers and strings; an infinite energy is None."""
-        curve = [{**point._asdict(), "score": point.score} for point in self.curve]
-        for point in curve:
-            point["energy"] = point["energy"] if math.isfinite(point["energy"]) else None
+        """The same as plain dicts, lists, numbers and strings; an infinite energy and an unknown score are None."""
+        curve = [
+            {name: value if math.isfinite(value) else None for name, value in point._asdict().items()}
+            for point in self.curve
+        ]
         return {
             "n_clusters": self.n_clusters, "curve": curve, "reason": self.reason, "is_complete": self.is_complete,
         }  # fmt: skip
 
     def __str__(self) -> str:
-        head = f"{'clusters':>8}  {'(P)':>9}  {'stability':>9}  {'modularity':>10}  {'score':>6}"
+        head = f"{'clusters':>8}  {'(P)':>9}  {'stability':>9}  {'modularity':>10}  {'leakage':>7}  {'score':>6}"
         rows = [
             f"{point.n_clusters:>8}  {point.energy:>9.4g}  {point.stability:>9.2f}  {point.modularity:>10.3f}  "
-            f"{point.score:>6.3f}{' *' if point.n_clusters == self.n_clusters else ''}"
+            f"{point.leakage:>7.3f}  {'-' if math.isnan(point.score) else format(point.score, '.2f'):>6}"
+            f"{' *' if point.n_clusters == self.n_clusters else ''}"
             for point in self.curve
         ]
         return "\n".join([head, *rows, self.reason])
@@ -83,21 +84,22 @@ def suggest_n_clusters(
 ) -> Suggestion:
     """The number of clusters that the graph itself speaks for, and the curve to judge it by.
 
-    For every candidate R two short searches for the partition of lowest (P) are run. Suggested is the R of the
-    highest
+    For every candidate R two short searches for the partition of lowest (P) are run. Suggested is the R that has the
+    largest jump of the leakage to the next candidate R⁺,
 
-        modularity × stability.
+        (leakage(R⁺) + ε) / (leakage(R) + ε)   among those with   (P)(R⁺)/R⁺ > 1.05 (P)(R)/R.
 
-    The modularity is the share of the weight inside clusters minus the share that a random graph of the same degrees
-    would have there, so that more clusters do not win by being more; (P) itself mostly grows with R. The stability is
-    the adjusted Rand index between the two partitions: where a cluster is split that has no seam, two runs split it
-    in two ways.
+    The leakage is the largest share of a cluster's edge weight that leaves the cluster: it jumps once a cluster is
+    split that has no seam; ε is a twentieth of the largest one on the curve. (P)/R, the mean term, grows only if the
+    next cut costs more than those before it; in a path, a grid or a random graph, which have no seams, it does not. If
+    no R fulfils this, the reason says that no number of clusters stands out. The largest candidate has nothing to be
+    compared with and is not suggested unless alone.
 
     Parameters
     ----------
     graph : Graph
     candidates : iterable of int, default 2 to 15
-        Numbers of clusters, from 2 to the number of vertices.
+        Numbers of clusters, from 2 to the number of vertices; the largest should exceed what you expect.
     random_state : int, Generator or None
     observers : iterable of callables
         Each is shown a `Progress` after every candidate, with phase "suggest"; one that returns True stops.
@@ -106,10 +108,6 @@ def suggest_n_clusters(
     -------
     Suggestion
         After an interrupt or a stop, of the candidates done by then, with `is_complete` False.
-
-    References
-    ----------
-    M. E. J. Newman and M. Girvan, "Finding and evaluating community structure in networks", 2004.
 
     Examples
     --------
@@ -156,8 +154,10 @@ def _point(problem: Problem, rng: np.random.Generator) -> CurvePoint:
     """The point of the curve for one number of clusters."""
     one, other = (_partition(problem, generator) for generator in rng.spawn(2))
     best = one if one.energy <= other.energy else other
-    modularity = _modularity(problem.graph, best.labels, problem.n_clusters)
-    return CurvePoint(problem.n_clusters, best.energy, ari(one.labels, other.labels), modularity)
+    shares, cut = _shares(problem.graph, best.labels, problem.n_clusters)
+    leakage = float(np.max(cut / np.where(shares > 0, shares, 1)))
+    modularity = float((shares - cut - shares**2).sum())
+    return CurvePoint(problem.n_clusters, best.energy, ari(one.labels, other.labels), modularity, leakage)
 
 
 def _partition(problem: Problem, rng: np.random.Generator) -> Partition:
@@ -171,27 +171,65 @@ def _partition(problem: Problem, rng: np.random.Generator) -> Partition:
     return result.partition
 
 
-def _modularity(graph: Graph, labels: IntArray, n_clusters: int) -> float:
-    """Σ_r (inside_r / total − (degrees_r / total)²), with weights counted from both ends."""
-    shares = np.bincount(labels, graph.degrees / graph.degrees.sum(), minlength=n_clusters)
-    cut = cuts(graph, labels, n_clusters) / graph.degrees.sum()
-    return float((shares - cut - shares**2).sum())
+def _shares(graph: Graph, labels: IntArray, n_clusters: int) -> tuple[FloatArray, FloatArray]:
+    """The share of all edge weight, counted from both ends, that each cluster holds and that leaves it."""
+    total = graph.degrees.sum()
+    return np.bincount(labels, graph.degrees, minlength=n_clusters) / total, cuts(graph, labels, n_clusters) / total
 
 
-def _suggestion(curve: tuple[CurvePoint, ...], *, is_complete: bool) -> Suggestion:
-    """The best point of the curve, in words."""
-    best = max(curve, key=lambda point: point.score)  # the first, so the fewest clusters, of equals
-    reason = (
-        f"{best.n_clusters} clusters have the highest score: modularity {best.modularity:.2f}, and two runs agree to "
-        f"{best.stability:.2f} (adjusted Rand index)."
-    )
-    near = [str(point.n_clusters) for point in curve if point is not best and point.score >= _CLOSE * best.score]
-    if near:
-        reason += f" Close behind: {', '.join(near)}."
-    if best.n_clusters == curve[-1].n_clusters and len(curve) > 1:
-        reason += " It is the largest candidate: try larger ones too."
-    if best.modularity < _WEAK:
-        reason += " No number of clusters stands out of chance: expect little."
+def _scored(curve: tuple[CurvePoint, ...]) -> tuple[CurvePoint, ...]:
+    """The curve with the scores, which need the next point."""
+    jumps = _jumps(curve)
+    scores = [jump if _rises(*pair) else 0.0 for jump, pair in zip(jumps, pairwise(curve), strict=True)]
+    return tuple(point._replace(score=score) for point, score in zip(curve, [*scores, math.nan], strict=True))
+
+
+def _jumps(curve: tuple[CurvePoint, ...]) -> list[float]:
+    """How many times the leakage grows from each candidate to the next."""
+    unit = _SMALL * max(point.leakage for point in curve) or 1.0
+    return [(after.leakage + unit) / (point.leakage + unit) for point, after in pairwise(curve)]
+
+
+def _rises(point: CurvePoint, after: CurvePoint) -> bool:
+    """Whether (P)/R grows: then the next cut costs more than the mean of those before it."""
+    return after.energy / after.n_clusters > (1 + _SMALL) * point.energy / point.n_clusters
+
+
+def _suggestion(points: tuple[CurvePoint, ...], *, is_complete: bool) -> Suggestion:
+    """The point of the curve that stands out most, in words."""
+    curve = _scored(points)
+    if len(curve) == 1:
+        best, reason = curve[0], f"{curve[0].n_clusters} was the only candidate: give more, to compare them."
+    else:
+        jumps = _jumps(curve)
+        top = max(range(len(jumps)), key=lambda i: (curve[i].score, jumps[i]))  # the fewest clusters, of equals
+        best = curve[top]
+        is_clear = best.score > 0
+        reason = _clear(best, curve[top + 1]) + _others(curve, best) if is_clear else _unclear(best, curve[-1])
     if not is_complete:
         reason += " Not all candidates were tried."
     return Suggestion(best.n_clusters, curve, reason, is_complete)
+
+
+def _clear(best: CurvePoint, after: CurvePoint) -> str:
+    return (
+        f"{best.n_clusters} clusters stand out: {best.leakage:.1%} of the edge weight of the worst one leaves it, and "
+        f"{after.leakage:.1%} with {after.n_clusters} clusters. Two runs agree to {best.stability:.2f} (adjusted Rand "
+        "index)."
+    )
+
+
+def _others(curve: tuple[CurvePoint, ...], best: CurvePoint) -> str:
+    """The numbers that are nearly as good, or else the second best."""
+    others = sorted((point for point in curve if point.score > 0 and point is not best), key=lambda point: -point.score)
+    near = [str(point.n_clusters) for point in others if point.score >= _CLOSE * best.score]
+    if near:
+        return f" Close behind: {', '.join(near)}."
+    return f" The next best is {others[0].n_clusters}." if others else ""
+
+
+def _unclear(best: CurvePoint, last: CurvePoint) -> str:
+    return (
+        "No number of clusters stands out: (P) per cluster does not rise, as in a graph with no marked clusters, or "
+        f"with {last.n_clusters} or more. {best.n_clusters} is a guess."
+    )
