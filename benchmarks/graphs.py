@@ -1,5 +1,5 @@
-"""The graphs of the benchmarks, with their truth. Data comes from the folder that TAUTCUT_DATA names; neighbour graphs
-are built once and kept under build/graphs. Nothing here is timed.
+"""The graphs of the benchmarks, with their truth. The data are those of `tautcut.datasets`; neighbour graphs are built
+once and kept under build/graphs. Nothing here is timed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from tautcut import knn_graph
+from tautcut import datasets, knn_graph
+from tautcut.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "docs" / "results"
@@ -35,20 +36,13 @@ class Data:
         return int(self.truth.max()) + 1
 
 
-def data_file(name: str) -> Path | None:
-    """The file of this name in TAUTCUT_DATA, or None."""
-    folder = os.environ.get("TAUTCUT_DATA")
-    path = Path(folder) / f"{name}.npz" if folder else None
-    return path if path is not None and path.is_file() else None
-
-
 def load(name: str) -> Data:
-    """The graph of this name; exits with a sentence if its file is not there."""
-    file, make = GRAPHS[name]
-    path = data_file(file)
-    if path is None:
-        sys.exit(f"{file}.npz is not in the folder that TAUTCUT_DATA names ({os.environ.get('TAUTCUT_DATA')}).")
-    return make(name, path)
+    """The graph of this name; exits with a sentence if its data cannot be had."""
+    make, dataset = GRAPHS[name]
+    try:
+        return make(name, dataset)
+    except InputError as error:
+        sys.exit(str(error))
 
 
 def cached(name: str, build: Callable[[], sp.csr_matrix]) -> sp.csr_matrix:
@@ -62,26 +56,23 @@ def cached(name: str, build: Callable[[], sp.csr_matrix]) -> sp.csr_matrix:
     return sp.load_npz(path).tocsr()
 
 
-def _published(name: str, path: Path) -> Data:
-    z = np.load(path)
-    ones = np.ones(z["indices"].size)
-    W = sp.csr_matrix((ones, z["indices"], z["indptr"]), shape=tuple(z["shape"]))
-    W.sort_indices()
-    return Data(name, W, z["y"].astype(np.int64))
+def _published(name: str, dataset: str) -> Data:
+    published = datasets.load_graph(dataset)
+    return Data(name, published.graph.to_scipy(), published.truth)
 
 
-def _neighbours(name: str, path: Path) -> Data:
-    z = np.load(path)
-    X = z["X"].astype(np.float32)
+def _neighbours(name: str, dataset: str) -> Data:
+    data = datasets.load(dataset)
+    X = data.X.astype(np.float32)
     W = cached(name, lambda: knn_graph(X, N_NEIGHBORS, method="exact").to_scipy())
-    return Data(name, W, z["y"].astype(np.int64), X)
+    return Data(name, W, data.truth, X)
 
 
 GRAPHS = {
-    "mnist (authors' graph)": ("graph_mnist_nmfr", _published),
-    "mnist raw 10-NN": ("mnist", _neighbours),
-    "20news": ("graph_20news_incres", _published),
-    "pendigits 10-NN": ("pendigits", _neighbours),
-    "optdigits 10-NN": ("optdigits", _neighbours),
+    "mnist (authors' graph)": (_published, "mnist"),
+    "mnist raw 10-NN": (_neighbours, "mnist"),
+    "20news": (_published, "20news"),
+    "pendigits 10-NN": (_neighbours, "pendigits"),
+    "optdigits 10-NN": (_neighbours, "optdigits"),
 }
 QUICK = ("mnist (authors' graph)", "optdigits 10-NN")

@@ -57,6 +57,10 @@ def test_using_the_cpu_engine_loads_no_more_than_numba():
     assert loaded_by("import tautcut.kernels.cpu") == {"numba"}
 
 
+def test_a_page_needs_no_matplotlib():
+    assert "matplotlib" not in loaded_by("import tautcut.report.page")
+
+
 def test_the_solver_works_without_optional_packages():
     hidden = f"import sys\nfor name in {OPTIONAL}:\n    sys.modules[name] = None\n"
     lines = python(hidden + SOLVE_ALONE).splitlines()

@@ -143,15 +143,19 @@ def test_version_and_help(capsys):
         assert words in capsys.readouterr().out
 
 
-def test_a_process_of_its_own(tmp_path):
-    """From outside: exit code, one line, no file; and asking for help loads nothing heavy."""
-    command = [sys.executable, "-m", "tautcut.cli", "demo", "--quiet", "--out", "missing/digits.png"]
+@pytest.mark.parametrize("module", ["tautcut", "tautcut.cli"])
+def test_a_process_of_its_own(tmp_path, module):
+    """From outside: exit code, one line, no file."""
+    command = [sys.executable, "-m", module, "demo", "--quiet", "--out", "missing/digits.png"]
     process = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert process.returncode == 2
     assert process.stdout == ""
     assert process.stderr.count("\n") == 1
+    assert process.stderr.startswith("tautcut: ")
     assert list(tmp_path.iterdir()) == []
 
+
+def test_asking_for_help_loads_nothing_heavy():
     code = "import sys, tautcut.cli; print({'sklearn', 'matplotlib', 'numba', 'numpy'} & set(sys.modules))"
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert process.stdout == "set()\n"

@@ -203,6 +203,11 @@ def test_the_report_gets_what_is_known(folder, digits, monkeypatch):
     assert seen["feature_names"][0] == "pixel0"
     assert seen["ids"][0] == "d0"
     assert seen["settings"]["n_clusters"] == 10
+    assert seen["settings"]["image"] == "8x8"
+    assert "columns" not in seen["settings"]
+    run("cluster", "digits.csv", *BRIEF, "-k", "10", "--quiet", "--report", "r.html", "--columns", "pixel*")
+    assert seen["settings"]["columns"] == ["pixel*"]
+    assert seen["settings"]["method"] == "auto"
     assert seen["diagnosis"].n_clusters == 10
     labels = [int(row["label"]) for row in rows_of("digits-tautcut.csv")]
     assert seen["result"].partition.labels.tolist() == labels
@@ -287,7 +292,16 @@ def test_few_labels_from_a_file(folder, few, digits):
     content = json.loads(result.stdout)
     assert content["command"] == "classify"
     assert content["n_clusters"] == R
+    assert content["settings"]["labels"] == "few.csv"
     assert "Classifying from 30 labels of 10 classes" in result.stderr
+
+
+def test_labels_of_one_class_are_warned_of(folder):
+    (folder / "one.csv").write_text("id,label\nd0,cat\nd5,cat\n")
+    result = run("classify", "digits.csv", "--labels", "one.csv", *BRIEF)
+    assert result.exit_code == 0, result.output
+    assert "Warning: every known label is cat" in result.stderr
+    assert {row["label"] for row in rows_of("digits-tautcut.csv")} == {"cat"}
 
 
 def test_few_labels_from_a_column(folder, digits):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import warnings
 from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,6 +33,8 @@ from tautcut.errors import InputError
 
 REAL_FOLDER = os.environ.get("TAUTCUT_DATA")
 needs_data = pytest.mark.skipif(not REAL_FOLDER, reason="TAUTCUT_DATA names no folder of data sets")
+# As they are before the fixture below replaces them.
+FETCHERS = {name: getattr(sklearn.datasets, name) for name in ("fetch_openml", "fetch_20newsgroups")}
 
 DIGITS = {
     "X": np.arange(12, dtype=np.uint8).reshape(4, 3),
@@ -204,6 +207,40 @@ def test_a_failed_download_says_so_and_names_the_file(name):
     file = registry._FEATURES[name].file
     with pytest.raises(InputError, match=rf"{file} is neither.*\(not set\).*no network.*Put {file}"):
         load(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "fetcher", "module", "opener"),
+    [
+        ("mnist", "fetch_openml", "_openml", "urlopen"),
+        ("20news", "fetch_20newsgroups", "_base", "urlretrieve"),
+    ],
+)
+def test_scikit_learn_tries_again_without_a_warning(name, fetcher, module, opener, monkeypatch, tmp_path):
+    """Its own fetchers, on a network that is down. Warnings are errors here: one that got out would end the test."""
+    asked: list[object] = []
+
+    def down(where, *given, **named):
+        asked.append(where)
+        raise URLError("no network")
+
+    monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path / "scikit-learn"))
+    monkeypatch.setattr(f"sklearn.datasets.{module}.{opener}", down)
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    monkeypatch.setattr(sklearn.datasets, fetcher, FETCHERS[fetcher])
+    with pytest.raises(InputError, match=r"could not be downloaded \(URLError: .*no network"):
+        load(name)
+    assert len(asked) > 1
+
+
+def test_other_warnings_of_a_download_reach_the_user(monkeypatch):
+    def fetch(*given, **named):
+        warnings.warn("Version 1 of this dataset is deprecated.", UserWarning, stacklevel=1)
+        raise URLError("no network")
+
+    monkeypatch.setattr(sklearn.datasets, "fetch_openml", fetch)
+    with pytest.warns(UserWarning, match="deprecated"), pytest.raises(InputError):
+        load("mnist")
 
 
 def test_features_that_are_no_bytes_are_no_digits(monkeypatch):

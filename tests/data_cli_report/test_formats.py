@@ -171,6 +171,19 @@ def test_graphs_come_back(make, graph, name):
     assert len(data.ids) == N
 
 
+@pytest.mark.parametrize("array", ["X", "layers/counts", "obsm/X_pca"])
+def test_genes_have_names_and_other_columns_have_none(tmp_path, array):
+    import anndata
+    import pandas as pd
+
+    genes = ["CD3E", "CD19", "MS4A1"]
+    adata = anndata.AnnData(np.eye(5, 3), pd.DataFrame(index=list("abcde")), pd.DataFrame(index=genes))
+    adata.layers["counts"], adata.obsm["X_pca"] = np.eye(5, 3), np.eye(5, 2)
+    adata.write_h5ad(tmp_path / "cells.h5ad")
+    names = read(tmp_path / "cells.h5ad", array=array).names
+    assert names == (None if array == "obsm/X_pca" else tuple(genes))
+
+
 @pytest.mark.parametrize("suffix", formats.GRAPH_SUFFIXES)
 def test_graphs_are_written_as_they_are_read(tmp_path, graph, suffix):
     whole = Graph.from_any(graph.to_scipy().multiply(100).ceil())
@@ -622,6 +635,16 @@ def test_headers_are_found(tmp_path, text, names, n):
     data = read(tmp_path / "t.csv", kind="features")
     assert data.names == names
     assert data.content.shape == (n, len(names))
+
+
+def test_a_few_odd_cells_are_told(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("id,x,y,colour\na,1,2,red\nb,n/a,3,blue\nb,2,4,red\nc,3,5,blue\n")
+    assert read(path).notes == (
+        "Ids are in column 'id'; some occur more than once.",
+        "Left out because they hold text: 'x', 'colour'.",
+        "Mostly numbers are in 'x': fill cells such as 'n/a' to use them.",
+    )
 
 
 TABLE = "id,x1,x2,y,colour,class\n007,1,2,3,red,0\n008,4,5,6,red,1\n"

@@ -28,7 +28,8 @@ from tautcut.problem import Problem
 from tautcut.report import content, page
 from tautcut.report.layout import lay_out
 from tautcut.report.page import write_page
-from tautcut.solver import Result, solve
+from tautcut.results import Result
+from tautcut.solver import solve
 from tautcut.stopping import Status
 
 N_BLOCKS, BLOCK = 4, 30
@@ -118,7 +119,7 @@ def test_the_map_shows_every_vertex_once_with_its_cluster_and_confidence(result,
     sure = confidence(result.problem.graph, result.partition.labels, N_BLOCKS)
     assert unpacked(drawn["vertex"], "<u4").tolist() == list(range(N))
     assert unpacked(drawn["cluster"], "<u2").tolist() == result.partition.labels.tolist()
-    np.testing.assert_allclose(unpacked(drawn["confidence"], "u1") / 255, sure, atol=1 / 255)
+    np.testing.assert_allclose(unpacked(drawn["confidence"], "<u2") / 65535, sure, atol=1e-5)
     edges = unpacked(drawn["edges"], "<u2").reshape(-1, 2)
     assert len(edges) == result.problem.graph.n_edges
     assert (result.problem.graph.to_scipy()[edges[:, 0], edges[:, 1]] > 0).all()

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from strategies import noisy_start, planted_graph
 from tautcut.problem import Problem
 from tautcut.report.page import write_page
+from tautcut.results import Step
 from tautcut.solver import solve
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -49,11 +51,16 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A page with all there can be on it, a plain one, and one with hostile names."""
+    """A page with all there can be on it, a plain one, two of other runs, and one with hostile names."""
     folder = tmp_path_factory.mktemp("pages")
     truth = np.repeat(np.arange(N_BLOCKS), BLOCK)
     problem = Problem(planted_graph(N_BLOCKS, BLOCK, seed=0), N_BLOCKS)
     result = solve(problem, noisy_start(truth, N_BLOCKS, seed=0), device="reference")
+
+    def run_from(energy: float) -> tuple[Step, ...]:
+        steps = ((0, energy, 0.9), (5, 1.0, 0.7), (10, 0.6, 0.5))
+        return tuple(replace(result.history[0], iterations=i, relaxed_energy=E, energy=P) for i, E, P in steps)
+
     angle = 2 * np.pi * np.arange(N) / N
     ring = np.column_stack([np.cos(angle), np.sin(angle)])  # N is a multiple of four: the ring fills its square
     ring[CENTRE] = 0.0
@@ -62,6 +69,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {
         "full": write_page(folder / "full.html", result, ids=ids, images=images, coordinates=ring),
         "plain": result.report(folder / "plain.html"),
+        "steep": replace(result, history=run_from(1234.0)).report(folder / "steep.html"),
+        "even": replace(result, history=run_from(1.2)).report(folder / "even.html"),
         "hostile": write_page(
             folder / "hostile.html", result, ids=[HOSTILE] * N, names=[HOSTILE] * N_BLOCKS, settings={HOSTILE: HOSTILE},
             features=np.random.default_rng(0).random((N, 3)), feature_names=[HOSTILE] * 3, coordinates=ring,
@@ -132,6 +141,14 @@ def test_it_draws_itself_on_every_screen(open_page, name, screen):
     assert page.evaluate(drawn) > 10
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=SCREENSHOTS / f"{name}-{screen}.png", full_page=True)
+
+
+@pytest.mark.parametrize(("name", "is_cut_off"), [("steep", True), ("even", False)])
+def test_a_start_far_above_the_rest_is_cut_off_and_told(open_page, name, is_cut_off):
+    page = open_page(name).page
+    assert page.locator("#history svg text", has_text="from 1,234").count() == is_cut_off
+    rounded = page.locator("#history svg path.curve.hard").evaluate("(node) => node.getBBox().height")
+    assert rounded > 50  # pixels
 
 
 def test_hover_shows_id_cluster_and_confidence(open_page):

@@ -116,7 +116,7 @@ class Source:
             graph, report = neighbour_graph(
                 data.content, self.n_neighbors, random_state=seed, progress=progress, **ways
             )  # fmt: skip
-        say(f"Joined to a graph of {graph.n_edges} edges: {report}")
+        say(f"Joined to a graph of {graph.n_edges:,} edges: {report}")
         return graph, report
 
     def _hint(self, data: Data) -> str:
@@ -129,8 +129,7 @@ class Source:
     ) -> dict[str, Any]:
         """What the JSON object of every command begins with."""
         held = {"file": str(self.file), "kind": data.kind, "n": len(data.ids), "notes": list(data.notes)}
-        if report is not None:
-            settings = {"n_neighbors": self.n_neighbors, "metric": self.metric, "weights": self.weights, **settings}
+        settings = self._settings(report is not None) | settings
         return {
             "command": command,
             "version": __version__,
@@ -139,6 +138,18 @@ class Source:
             "settings": settings,
             "seed": seed,
         }
+
+    def _settings(self, has_features: bool) -> dict[str, Any]:
+        """The options on what is read, where given, and on how features are joined."""
+        given = {
+            "as": self.kind,
+            "columns": self.columns,
+            "id_column": self.id_column,
+            "label_column": self.label_column,
+            "array": self.array,
+        }
+        ways = {name: getattr(self, name) for name in ("n_neighbors", "metric", "weights", "method")}
+        return {name: value for name, value in given.items() if value is not None} | (ways if has_features else {})
 
 
 @dataclass(frozen=True)
@@ -218,7 +229,7 @@ def cluster(
         with _warnings_said(say, is_graph_known=True):
             model.fit(graph)
         result = result_of(model, model.labels_, n_clusters, None)
-        about = source.about("cluster", data, seed, {"n_clusters": n_clusters, **settings}, neighbours)
+        about = source.about("cluster", data, seed, {"n_clusters": n_clusters, **settings, "image": image}, neighbours)
         target.leave(Outcome(about, file, data, images, diagnosis, result, list(range(n_clusters))), written)
 
 
@@ -262,11 +273,16 @@ def classify(
         classes, codes = encode_labels(known, graph.n_vertices)
         diagnosis = _diagnosed(graph, classes.size, say)
         model = MTVClassifier(affinity="precomputed", random_state=seed, verbose=_has_bar(quiet), **settings)
+        if classes.size == 1:
+            say(f"Warning: every known label is {classes[0]!s}, so every row gets it. Give labels of each class.")
         say(f"Classifying from {int((codes >= 0).sum())} labels of {classes.size} classes ...")
         with _warnings_said(say, is_graph_known=True):
             model.fit(graph, known)
         result = result_of(model, classes.searchsorted(model.transduction_), classes.size, codes)
-        about = source.about("classify", data, seed, settings, neighbours)
+        about = source.about(
+            "classify", data, seed, {"labels": None if labels is None else str(labels), **settings, "image": image},
+            neighbours,
+        )  # fmt: skip
         target.leave(Outcome(about, file, data, images, diagnosis, result, classes.tolist()), written)
 
 
@@ -331,7 +347,7 @@ def suggest(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Suggest how many clusters a file has, by the energy and the stability of the partitions."""
+    """Suggest how many clusters a file has: the number after which clusters without a seam have to be split."""
     source = Source(file, kind, columns, id_column, None, array, n_neighbors, metric, weights, method)
     with _command(seed):
         if not 1 <= smallest <= largest:

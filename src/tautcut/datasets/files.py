@@ -9,6 +9,7 @@ import hashlib
 import io
 import logging
 import os
+import warnings
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -26,6 +27,8 @@ from tautcut.writing import replacing
 Arrays: TypeAlias = dict[str, NDArray[Any]]
 
 FOLDER_VARIABLE = "TAUTCUT_DATA"
+# How scikit-learn warns that it tries a download again. If that fails too, our own error says all of it.
+_RETRYING = r"A network error occurred while downloading .* Retrying|Retry downloading from url"
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +66,9 @@ def read(source: Source) -> Arrays:
         raise _not_found(source)
     logger.info("%s is not on this machine: downloading a public copy", source.file)
     try:
-        arrays = source.download()
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", _RETRYING)
+            arrays = source.download()
     except (OSError, HTTPException, ValueError) as error:
         raise _not_found(source, f" and could not be downloaded ({type(error).__name__}: {error})") from error
     _keep(cached, arrays)

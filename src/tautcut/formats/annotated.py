@@ -35,13 +35,16 @@ def read_h5ad(path: Path, selection: Selection) -> Data:
     with reading(path, "an AnnData file"), h5py.File(path, "r") as file:
         name = _array_name(file, selection, path)
         matrix = _element(file, name, _MATRICES, path)
-        ids = np.array(_element(file, _index_of_cells(file), _COLUMNS, path), dtype=np.str_)
+        ids = np.array(_element(file, _index(file, "obs"), _COLUMNS, path), dtype=np.str_)
+        names = _gene_names(file, name, path)
         labels = None if selection.label_column is None else _labels(file, selection.label_column, path)
     if len(ids) != matrix.shape[0]:
         raise InputError(f"'{path}' is damaged: {name} has {matrix.shape[0]} rows for {len(ids)} cells.")
+    if names is not None and len(names) != matrix.shape[1]:
+        raise InputError(f"'{path}' is damaged: {name} has {matrix.shape[1]} columns for {len(names)} genes.")
     content = checked_sparse(matrix, path) if sp.issparse(matrix) else real(matrix, path)
     kind = "graph" if name.startswith("obsp/") else selection.kind or "features"
-    return decided(content, ids, kind, notes=(f"Taken from {name}.",), labels=labels)
+    return decided(content, ids, kind, notes=(f"Taken from {name}.",), names=names, labels=labels)
 
 
 def write_h5ad(
@@ -107,8 +110,16 @@ def _element(file: Any, name: str, encodings: tuple[str, ...], path: Path) -> An
         return read_elem(file[name])
 
 
-def _index_of_cells(file: Any) -> str:
-    return f"obs/{file['obs'].attrs['_index']}"
+def _index(file: Any, axis: str) -> str:
+    """Where the names of the cells ("obs") or of the genes ("var") are."""
+    return f"{axis}/{file[axis].attrs['_index']}"
+
+
+def _gene_names(file: Any, array: str, path: Path) -> tuple[str, ...] | None:
+    """What the columns of X and of layers are called; those of other arrays have no names."""
+    if not array.startswith((X, "layers/")) or "var" not in file:
+        return None
+    return tuple(str(name) for name in _element(file, _index(file, "var"), _COLUMNS, path))
 
 
 def _column_names(file: Any) -> list[str]:

@@ -68,8 +68,8 @@ class Data:
     @property
     def summary(self) -> str:
         if isinstance(self.content, Graph):
-            return f"a graph of {self.content.n_vertices} vertices and {self.content.n_edges} edges"
-        return f"features, {self.content.shape[0]} rows × {self.content.shape[1]} columns"
+            return f"a graph of {self.content.n_vertices:,} vertices and {self.content.n_edges:,} edges"
+        return f"features, {self.content.shape[0]:,} rows × {self.content.shape[1]:,} columns"
 
 
 @dataclass(frozen=True)

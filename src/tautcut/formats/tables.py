@@ -263,7 +263,10 @@ def _first_bad(block: list[Line], names: tuple[str, ...], numeric: tuple[int, ..
 def _not_a_number(where: str, name: str, cell: str, value: float | None) -> str:
     found = repr(cell[:40]) if cell.strip() or value is None else f"a missing value ({value})"
     found = "an empty cell" if value is None and not cell.strip() else found
-    return f"features must be finite numbers; found {found} in {where}, column {name!r}. Fill it, or leave that out."
+    return (
+        f"features must be finite numbers; found {found} in {where}, column {name!r}. "
+        "Fill it, or remove that row or column."
+    )
 
 
 def assemble(
@@ -283,19 +286,30 @@ def assemble(
     if id_ is None:
         id_ = next((j for j in words if len(np.unique(texts[j])) == len(texts[j])), None)
     ids: NDArray[Any] = np.arange(len(matrix)) if id_ is None else whole_numbers(texts[id_])
-    left = [names[j] for j in words if j != id_]
+    left = [j for j in words if j != id_]
     notes = []
     if id_ is not None:
-        notes.append(f"Ids are in column {names[id_]!r}.")
+        is_repeated = np.unique(ids).size < ids.size
+        notes.append(f"Ids are in column {names[id_]!r}{'; some occur more than once' if is_repeated else ''}.")
     if roles.excluded:
         notes.append(f"Left out because they look like labels: {_listed([names[j] for j in roles.excluded])}.")
     if left:
-        notes.append(f"Left out because they hold text: {_listed(left)}.")
+        notes.append(f"Left out because they hold text: {_listed([names[j] for j in left])}.")
+        odd = {names[j]: cell for j in left if (cell := _odd_cell(texts[j])) is not None}
+        if odd:
+            example = next(iter(odd.values()))
+            notes.append(f"Mostly numbers are in {_listed(list(odd))}: fill cells such as {example!r} to use them.")
     if not numeric or not len(matrix):
         raise InputError("the table holds no column of numbers. Give at least one feature, and a row for each point.")
     labels = None if roles.label is None else texts[roles.label]
     chosen = tuple(names[j] for j in numeric)
     return decided(matrix, ids, selection.kind, notes=notes, names=chosen, labels=labels)
+
+
+def _odd_cell(texts: NDArray[np.str_]) -> str | None:
+    """The first cell that is no number, if most of the others are: a mistake rather than a column of words."""
+    odd = [cell for cell in texts.tolist() if cell and number(cell) is None]
+    return odd[0][:40] if odd and 2 * len(odd) < len(texts) else None
 
 
 def whole_numbers(texts: NDArray[np.str_]) -> NDArray[Any]:

@@ -1,5 +1,5 @@
-"""What a person looks at: figures of a partition, later tables and pages. This package owns matplotlib, and
-its files appear whole or not at all. It computes no partition and times nothing.
+"""What a person looks at: figures of a partition, tables of records, the page of a run. This package owns matplotlib,
+and its files appear whole or not at all. It computes no partition and times nothing.
 """
 
 from __future__ import annotations

@@ -8,16 +8,16 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike, NDArray
 
 from tautcut.writing import replacing, writable
+
+if TYPE_CHECKING:  # a page needs no matplotlib
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 SUFFIXES = (".png", ".pdf", ".svg")
 INK, FAINT, WRONG = "#1b1b1b", "#777777", "#d1422f"
@@ -71,6 +71,9 @@ def draw_clusters(
     Path
         Where the picture is.
     """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     path = check_picture_path(path)
     pictures = np.asarray(images, dtype=np.float64)
     classes = None if truth is None else np.asarray(truth)
@@ -151,6 +154,8 @@ def _name(axes: Axes, y: int, row: ClusterRow) -> None:
 
 def _place(axes: Axes, image: NDArray[np.float64], x: float, y: float, *, darkest: float, frame: str | None) -> None:
     """One image in its cell, ink on paper, with a frame if one is asked for."""
+    from matplotlib.patches import Rectangle
+
     margin = 0.06
     left, right, top, bottom = x + margin, x + 1 - margin, y + margin, y + 1 - margin
     extent = (left, right, bottom, top)

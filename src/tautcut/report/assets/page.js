@@ -153,7 +153,8 @@
   // ---------------------------------------------------------------- the head of the page
 
   const drawHead = () => {
-    const what = `${counted(summary.n_clusters, "cluster")} of ${counted(summary.n_points, "point")}`;
+    const parts = summary.n_labelled ? ["class", "classes"] : ["cluster"];
+    const what = `${counted(summary.n_clusters, ...parts)} of ${counted(summary.n_points, "point")}`;
     document.title = `${what} · tautcut`;
     byId("title").textContent = what;
     const empty = clusters.filter((cluster) => cluster.size === 0).length;
@@ -173,7 +174,7 @@
       ],
       [count(summary.n_edges), "edges between similar points"],
       [summary.kept === null ? "none" : percent(summary.kept), `of the ${weightUnit} inside clusters`],
-      [fixed(summary.confidence), "mean confidence, from 0 to 1"],
+      [fixed(summary.confidence), "mean confidence, from 0\u00a0to\u00a01"],
       [number(summary.energy), `energy: ${weightUnit} cut per point, balanced; lower is better`],
     ];
     byId("figures").append(...facts.map(([value, label]) => el("div", {}, el("dt", {}, label), el("dd", {}, value))));
@@ -281,10 +282,11 @@
       ),
     );
     const rest = clusters.length - shown.length;
+    const hover = `Hold the pointer over a cell for the ${summary.is_unweighted ? "number of edges" : "edge weight"}.`;
     byId("between-note").textContent =
-      `Hold the pointer over a cell for the ${summary.is_unweighted ? "number of edges" : "edge weight"}.` +
+      (matchMedia("(hover: hover)").matches ? `${hover} ` : "") +
       (rest
-        ? ` The ${count(shown.length)} largest clusters are shown, here and below; the other ${count(rest)} are in the table above.`
+        ? `The ${count(shown.length)} largest clusters are shown, here and below; the other ${count(rest)} are in the table above.`
         : "");
   };
 
@@ -373,7 +375,7 @@
     y: unpack(data.map.y, Uint16Array),
     vertex: unpack(data.map.vertex, Uint32Array),
     cluster: unpack(data.map.cluster, Uint16Array),
-    confidence: unpack(data.map.confidence, Uint8Array),
+    confidence: unpack(data.map.confidence, Uint16Array),
     edges: unpack(data.map.edges, Uint16Array),
     n: 0,
   };
@@ -530,7 +532,7 @@
       byId("tip").replaceChildren(
         el("b", {}, pointName(i)),
         el("span", { class: "named" }, mark(points.cluster[i]), `Cluster ${clusters[points.cluster[i]].name}`),
-        el("div", {}, `Confidence ${fixed(points.confidence[i] / 255)}`),
+        el("div", {}, `Confidence ${fixed(points.confidence[i] / 65535)}`),
       );
     }
     redraw();
@@ -663,7 +665,7 @@
         {},
         cell(button),
         cell(named(points.cluster[i]), { class: "text" }),
-        cell(fixed(points.confidence[i] / 255)),
+        cell(fixed(points.confidence[i] / 65535)),
       );
     });
     byId("points").replaceChildren(table([["Point"], ["Cluster", "text"], ["Confidence"]], rows));
@@ -759,7 +761,7 @@
 
   const drawHistory = () => {
     const steps = data.history;
-    const said = `Why it stopped: ${summary.status}`;
+    const said = summary.status; // a sentence
     if (steps.length < 2) {
       byId("run-caption").textContent = `There was nothing to iterate on. ${said}`;
       byId("history").remove();
@@ -786,12 +788,18 @@
       ...soft.map((step) => step.relaxed),
       summary.energy ?? NaN,
     ].filter(Number.isFinite);
-    const room = (Math.max(...values) - Math.min(...values)) * 0.08 || Math.abs(values[0]) * 0.05 || 1;
-    const [low, high] = [Math.min(...values) - room, Math.max(...values) + room];
+    // A start far above all that follows would leave one flat line of the rest: it is cut off, and told as a number.
+    const later = [...hard.slice(1).map((step) => step.energy), ...soft.slice(1).map((step) => step.relaxed)];
+    const peak = Math.max(...later, summary.energy ?? -Infinity);
+    const [lowest, highest] = [Math.min(...values), Math.max(...values)];
+    const isCutOff = peak > lowest && highest - lowest > 4 * (peak - lowest);
+    const range = (isCutOff ? peak : highest) - lowest;
+    const room = range * 0.08 || Math.abs(values[0]) * 0.05 || 1;
+    const [low, high] = [lowest - room, lowest + range + room];
     const [height, left, right, top, bottom] = [width < 600 ? 260 : 340, 56, 64, 28, 44];
     const last = Math.max(steps[steps.length - 1].iterations, 1);
     const x = (iterations) => left + (iterations / last) * (width - left - right);
-    const y = (energy) => top + ((high - energy) / (high - low)) * (height - bottom - top);
+    const y = (energy) => top + ((high - Math.min(energy, high)) / (high - low)) * (height - bottom - top);
     const picture = svg("svg", {
       viewBox: `0 0 ${width} ${height}`,
       role: "img",
@@ -810,6 +818,8 @@
     picture.append(
       svg("text", { x: (left + width - right) / 2, y: height - 4, "text-anchor": "middle" }, "iterations"),
     );
+    if (isCutOff)
+      picture.append(svg("text", { x: left + 8, y: top + 4, class: "soft" }, `from ${number(highest)}`));
     if (summary.energy !== null)
       picture.append(
         svg("line", { class: "guide", x1: left, x2: width - right, y1: y(summary.energy), y2: y(summary.energy) }),
@@ -856,7 +866,7 @@
 
   const text = (value) => (value === null ? "none" : typeof value === "object" ? JSON.stringify(value) : String(value));
   const drawFindings = () => {
-    const measure = ([name, value]) => `${name.replaceAll("_", " ")} ${number(value)}`;
+    const measure = ([name, value]) => `${name.replace(/^n_/, "").replaceAll("_", " ")} ${number(value)}`;
     byId("findings").append(
       ...data.findings.map((finding) =>
         el(
