@@ -68,6 +68,9 @@ MethodOption = Annotated[
     str, typer.Option(metavar="auto|exact|approximate", help="How to find neighbours; auto is exact if that is quick.")
 ]
 SearchOption = Annotated[str, typer.Option(metavar="short|thorough|none", help="How long to look for better cuts.")]
+DeviceOption = Annotated[
+    str, typer.Option(metavar="cpu|cuda|auto", help="Where to compute: cuda is an NVIDIA GPU, and needs torch.")
+]
 PriorOption = Annotated[
     str | None, typer.Option(metavar="SHARES", help="Expected share of each cluster, as 0.5,0.3,0.2; equal if absent.")
 ]
@@ -92,6 +95,7 @@ class Source:
     metric: str = "euclidean"
     weights: str = "binary"
     method: str = "auto"
+    device: str = "cpu"
 
     def read(self) -> Data:
         from tautcut import formats
@@ -105,6 +109,7 @@ class Source:
     def graph_of(self, data: Data, seed: int, *, is_quiet: bool) -> tuple[Graph, NeighbourReport | None]:
         """The graph that the file holds; or that of the nearest neighbours, and how they were found."""
         from tautcut.graph import Graph
+        from tautcut.kernels import exact_finder
         from tautcut.neighbors import neighbour_graph
 
         say = shell.silent if is_quiet else shell.say
@@ -114,7 +119,8 @@ class Source:
         ways: dict[str, Any] = {"metric": self.metric, "weights": self.weights, "method": self.method}
         with _warnings_said(say), _neighbour_bar(is_quiet) as progress:
             graph, report = neighbour_graph(
-                data.content, self.n_neighbors, random_state=seed, progress=progress, **ways
+                data.content, self.n_neighbors, random_state=seed, progress=progress,
+                finder=exact_finder(self.device), **ways,
             )  # fmt: skip
         say(f"Joined to a graph of {graph.n_edges:,} edges: {report}")
         return graph, report
@@ -201,6 +207,7 @@ def cluster(
     weights: WeightsOption = "binary",
     method: MethodOption = "auto",
     search: SearchOption = "short",
+    device: DeviceOption = "cpu",
     class_prior: PriorOption = None,
     image: ImageOption = None,
     seed: SeedOption = 0,
@@ -211,11 +218,11 @@ def cluster(
 
     Labels, confidence and memberships go to --out. Ctrl-C ends the run early: the best clusters so far are written.
     """
-    source = Source(file, kind, columns, id_column, None, array, n_neighbors, metric, weights, method)
+    source = Source(file, kind, columns, id_column, None, array, n_neighbors, metric, weights, method, device)
     with _command(seed, search) as written:
         target = Target.checked(out, report, as_json, file)
         say = shell.silent if quiet else shell.say
-        settings: dict[str, Any] = {"search": search, "class_prior": _shares(class_prior)}
+        settings: dict[str, Any] = {"search": search, "device": device, "class_prior": _shares(class_prior)}
         data = source.read()
         images = _images(data, image)
         graph, neighbours = source.graph_of(data, seed, is_quiet=quiet)
@@ -248,6 +255,7 @@ def classify(
     weights: WeightsOption = "binary",
     method: MethodOption = "auto",
     search: SearchOption = "short",
+    device: DeviceOption = "cpu",
     class_prior: PriorOption = None,
     image: ImageOption = None,
     seed: SeedOption = 0,
@@ -258,13 +266,13 @@ def classify(
 
     The known labels are in --labels or --label-column; empty, −1 and NaN are unknown.
     """
-    source = Source(file, kind, columns, id_column, label_column, array, n_neighbors, metric, weights, method)
+    source = Source(file, kind, columns, id_column, label_column, array, n_neighbors, metric, weights, method, device)
     with _command(seed, search) as written:
         target = Target.checked(out, report, as_json, file)
         say = shell.silent if quiet else shell.say
         if (labels is None) == (label_column is None):
             raise InputError("the known labels are missing or given twice: give either --labels or --label-column.")
-        settings: dict[str, Any] = {"search": search, "class_prior": _shares(class_prior)}
+        settings: dict[str, Any] = {"search": search, "device": device, "class_prior": _shares(class_prior)}
         data = source.read()
         images, known = _images(data, image), _known(data, labels)
         graph, neighbours = source.graph_of(data, seed, is_quiet=quiet)

@@ -1,0 +1,84 @@
+"""Which engine a device's name stands for, and what is said where it cannot run."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+import tautcut.kernels as kernels
+from tautcut import Graph, MTVClustering, Problem, solve
+from tautcut.errors import EngineUnavailableError, InputError
+from tautcut.kernels import card_for, choose, exact_finder, resolved
+from tautcut.kernels.cpu import CpuKernels
+from tautcut.restarts import Plan, best_of_starts
+
+PATH = Graph.from_edges([(i, i + 1) for i in range(5)])
+START = np.linspace([1.0, 0.0], [0.2, 0.8], 6)
+
+
+@pytest.fixture
+def without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] in ("torch", "triton")]:
+        monkeypatch.delitem(sys.modules, name)
+    for name in [name for name in sys.modules if name.startswith("tautcut.kernels.gpu.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "torch", None)  # importing it raises ImportError
+
+
+@pytest.mark.usefixtures("without_torch")
+def test_without_torch_the_card_is_refused_in_one_sentence():
+    message = "device='cuda' needs torch and triton, of which torch is not installed"
+    for attempt in (
+        lambda: solve(Problem(PATH, 2), START, device="cuda"),
+        lambda: choose(Problem(PATH, 2), device="cuda"),
+        lambda: exact_finder("cuda"),
+        lambda: MTVClustering(2, affinity="precomputed", device="cuda").fit(PATH),
+    ):
+        with pytest.raises(EngineUnavailableError, match=message):
+            attempt()
+
+
+@pytest.mark.usefixtures("without_torch")
+def test_auto_takes_the_processor_where_there_is_no_card():
+    assert resolved("auto") == "cpu"
+    assert isinstance(choose(Problem(PATH, 2), device="auto"), CpuKernels)
+    assert exact_finder("auto") is None
+    labels = MTVClustering(2, affinity="precomputed", device="auto", random_state=0).fit_predict(PATH)
+    assert labels.tolist() in ([0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0])
+
+
+def test_auto_takes_the_card_where_there_is_one(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(kernels, "_require_card", lambda: None)
+    assert resolved("auto") == resolved("cuda") == "cuda"
+
+
+def test_a_card_computes_in_float32():
+    with pytest.raises(InputError, match="float32; found dtype='float64'"):
+        card_for(Problem(PATH, 2), "float64")
+
+
+def test_unknown_devices_are_refused():
+    with pytest.raises(InputError, match="auto, cpu, cuda, reference; found 'tpu'"):
+        solve(Problem(PATH, 2), START, device="tpu")
+
+
+def test_starts_for_the_card_are_run_together(monkeypatch: pytest.MonkeyPatch):
+    """Three starts reach the card as one batch; the multilevel search hands it its best partition alone."""
+    seen: list[int] = []
+    problem = Problem(PATH, 2)
+
+    def run_together(problem: Problem, starts: np.ndarray, card: object, **options: object) -> object:
+        seen.append(len(starts))
+        assert card == "card"
+        return type("Outcome", (), {"best": solve(problem, starts[0])})
+
+    monkeypatch.setattr("tautcut.restarts.resolved", lambda device: "cuda" if device == "cuda" else device)
+    monkeypatch.setattr("tautcut.restarts.card_for", lambda problem, dtype: "card")
+    monkeypatch.setattr("tautcut.restarts.run_batch", run_together)
+    rng = np.random.default_rng(0)
+    best_of_starts(problem, Plan(init="random", n_init=3, search="none", device="cuda"), rng=rng)
+    best_of_starts(problem, Plan(device="cuda"), rng=rng)
+    assert seen[0] == 3
+    assert set(seen[1:]) == {1}
