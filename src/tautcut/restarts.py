@@ -18,7 +18,7 @@ from tautcut.batch import run_batch
 from tautcut.errors import CollapseWarning, InputError, InterruptedRunWarning
 from tautcut.kernels import card_for, choose, resolved
 from tautcut.observers import Observer, Progress
-from tautcut.problem import FloatArray, IntArray, Partition, Problem
+from tautcut.problem import FloatArray, IntArray, Partition, Problem, cuts
 from tautcut.results import Result
 from tautcut.search import EFFORTS, Effort, MultilevelSearch, in_threads, is_better, smallest_sizes
 from tautcut.solver import is_trivial, run, solve
@@ -32,6 +32,7 @@ ALGORITHMS = ("fast", "paper")
 _CUT_SHORT = (Status.INTERRUPTED, Status.STOPPED)
 _PATIENCE = 25  # inner iterations without progress after which the fast algorithm has settled
 _FAST_INNER = 25  # inner iterations of an outer step in the fast algorithm (decision 0013)
+_NOISY_SHARE, _STRONG_WORK = 0.1, 500_000  # of the edge weight cut; directed edges (decision 0021)
 _AUTO_WORK, _AUTO_RANGE = 2_000_000, (2, 8)  # directed edges over all starts, and their limits (decision 0014)
 
 
@@ -264,21 +265,32 @@ def _population(
         best.offer(partition, run)
         if best.is_cut_short:
             break
-        work.tell("starts", number + 1, len(generators), partition)
+        work.tell("starts", number + 1, len(generators), best.partition or partition)
     return population
 
 
 def _strong_partitions(work: _Work, search: MultilevelSearch, best: _Best, rng: np.random.Generator) -> list[Partition]:
     """Another partitioner's best, refined, where the effort asks for it and the search knows no labels."""
-    wanted = work.plan.effort.strong if work.plan.is_searched_first(work.problem) else ()
+    wanted: tuple[float, ...] = ()
+    if work.plan.is_searched_first(work.problem):
+        effort = work.plan.effort
+        wanted = effort.strong or (effort.strong_if_noisy if _is_noisy(work.problem, best.partition) else ())
     refined = []
     for imbalance in wanted:
         labels = strong_partition(work.problem, imbalance=imbalance)
         if labels is not None:
             refined.append(search.refine(work.problem.partition(labels), rng=rng))
             best.offer(refined[-1])
-            work.tell("starts", len(refined), len(wanted), refined[-1])
+            work.tell("starts", len(refined), len(wanted), best.partition or refined[-1])
     return refined
+
+
+def _is_noisy(problem: Problem, partition: Partition | None) -> bool:
+    """Whether the best partition so far cuts many edges, on a graph small enough for a slow partitioner."""
+    graph = problem.graph
+    if partition is None or graph.indices.size > _STRONG_WORK:
+        return False
+    return bool(cuts(graph, partition.labels, problem.n_clusters).sum() > _NOISY_SHARE * graph.weights.sum())
 
 
 def _polish(work: _Work, search: MultilevelSearch, best: _Best, rng: np.random.Generator) -> None:

@@ -34,7 +34,8 @@ _GENERATION = 4  # combinations at a time; a constant, so that the answer does n
 @dataclass(frozen=True)
 class Effort:
     """How long to search: merge–split children per V-cycle, combinations at most, rounds of Algorithm 1 and V-cycle,
-    how many times the starts that n_init="auto" gives, and the imbalances of strong partitions that join them.
+    how many times the starts that n_init="auto" gives, and the imbalances of strong partitions that join them, on any
+    graph or on noisy ones alone (decision 0021).
     """
 
     children: int
@@ -42,11 +43,12 @@ class Effort:
     rounds: int
     starts: int
     strong: tuple[float, ...] = ()
+    strong_if_noisy: tuple[float, ...] = ()
 
 
 EFFORTS = {
     "none": Effort(0, 0, 0, 1),
-    "short": Effort(20, 24, 1, 1),
+    "short": Effort(20, 24, 1, 1, strong_if_noisy=(0.03,)),
     "thorough": Effort(40, 120, 5, 2, strong=(0.03, 0.1, 0.3)),
 }
 

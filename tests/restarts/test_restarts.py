@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tautcut.restarts as restarts
 from strategies import planted_graph, random_graph
 from tautcut import Graph, Problem, balanced_cut_energy
 from tautcut.errors import InputError, InterruptedRunWarning
@@ -184,9 +185,8 @@ def test_an_interruption_of_any_phase_of_a_search_gives_what_it_had(phase: str) 
 def test_an_observer_sees_the_best_cut_fall_through_all_phases() -> None:
     shown: list[Progress] = []
     result = best(ROUGH, init="multilevel", search="short", n_init=3, observers=[shown.append])
-    assert [p.phase for p in shown if p.phase != "solve"] == ["starts"] * 3 + [
-        "search"
-    ] * 4  # the best, and after each of the 3 pairs
+    # three starts and, the graph being rough, a strong partition; then the best, and after each of the 6 pairs
+    assert [p.phase for p in shown if p.phase != "solve"] == ["starts"] * 4 + ["search"] * 7
     assert shown[-1].phase == "solve"
     energies = [p.best_energy for p in shown if p.phase != "solve"]
     assert energies == sorted(energies, reverse=True)
@@ -262,3 +262,33 @@ def test_nothing_to_decide_is_said() -> None:
     fixed = np.random.default_rng(0).integers(0, 3, 60)
     kept = best(Problem(ROUGH.graph, 3, labels=fixed), n_init=3)
     np.testing.assert_array_equal(kept.partition.labels, fixed)
+
+
+@pytest.mark.parametrize(("share_across", "search", "expected"), [(0.02, "short", []), (0.5, "short", [0.03])])
+def test_noisy_graphs_get_a_strong_partition(
+    monkeypatch: pytest.MonkeyPatch, share_across: float, search: str, expected: list[float]
+):
+    """Where the starts cut more than a tenth of the edges, and only there (decision 0021)."""
+    asked: list[float] = []
+
+    def record(problem: Problem, *, imbalance: float) -> None:
+        asked.append(imbalance)
+
+    monkeypatch.setattr(restarts, "strong_partition", record)
+    rng = np.random.default_rng(0)
+    block = np.arange(120) // 40
+    own = np.repeat(np.arange(120), 4)
+    inside = block[own] * 40 + rng.integers(0, 40, own.size)
+    ends = np.where(rng.random(own.size) < share_across, rng.integers(0, 120, own.size), inside)
+    edges = np.unique(np.sort(np.column_stack([own, ends])[own != ends], axis=1), axis=0)
+    problem = Problem(Graph.from_edges(edges, n_vertices=120), 3)
+    best_of_starts(problem, Plan(search=search), rng=rng)
+    assert asked == expected
+
+
+def test_large_graphs_are_spared_the_slow_partitioner(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(restarts, "_STRONG_WORK", 3)
+    monkeypatch.setattr(restarts, "_NOISY_SHARE", 0.0)
+    monkeypatch.setattr(restarts, "strong_partition", lambda problem, imbalance: pytest.fail("it was asked"))
+    ring = Graph.from_edges([(i, (i + 1) % 30) for i in range(30)])
+    best_of_starts(Problem(ring, 3), Plan(), rng=np.random.default_rng(0))
