@@ -24,7 +24,7 @@ demo: $(VENV)/.runtime  ## cluster 1797 images of digits, without and with one l
 test: lint  ## lint, then the whole suite and the docstring examples, with coverage
 	@rm -rf build/numba
 	@NUMBA_CACHE_DIR='$(CURDIR)/build/numba' \
-		$(BIN)/python -m pytest --cov --doctest-modules -n 2 --dist loadfile tests src $(ARGS)
+		$(BIN)/python -m pytest --cov --doctest-modules --ignore=src/tautcut/kernels/gpu -n 2 --dist loadfile tests src $(ARGS)
 
 lint: $(VENV)/.dev  ## style, types and import contracts
 	@$(BIN)/ruff check .

@@ -44,3 +44,31 @@ def test_processes_that_compile_at_once_do_not_spoil_the_cache(tmp_path: Path, n
     again = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment, check=True)
     assert answers == {again.stdout} == {"[0, 0, 0, 1, 1, 1]\n"}
     assert any(tmp_path.rglob("*.nbi"))
+
+
+WITHOUT_NUMBA = """
+import sys
+sys.modules["numba"] = None  # importing it raises ImportError
+import numpy as np
+from tautcut import Graph, Problem
+from tautcut.errors import EngineUnavailableError
+from tautcut.restarts import Plan, best_of_starts
+problem = Problem(Graph.from_edges([(i, i + 1) for i in range(5)]), 2)
+init = np.linspace([1.0, 0.0], [0.2, 0.8], 6)
+plan = Plan(init=init, search="none", device="reference")
+print(best_of_starts(problem, plan, rng=np.random.default_rng(0)).partition.labels.tolist())
+for plan in (Plan(init=init, device="reference"), Plan(init=init, search="none")):
+    try:
+        best_of_starts(problem, plan, rng=np.random.default_rng(0))
+    except EngineUnavailableError as error:
+        print(error)
+"""
+
+
+def test_without_numba_the_solver_runs_and_the_rest_says_what_is_missing():
+    done = subprocess.run([sys.executable, "-c", WITHOUT_NUMBA], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "[0, 0, 0, 1, 1, 1]",
+        "the search needs numba: install it, or choose search='none'.",
+        "the cpu engine needs numba: install it, or choose device='reference'",
+    ]

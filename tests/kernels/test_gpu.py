@@ -186,6 +186,16 @@ def test_a_start_does_not_notice_its_companions(small: Problem):
     assert np.array_equal(together.best.memberships, alone[int(np.argmin(together.energies))].best.memberships)
 
 
+def test_a_start_that_was_never_looked_at_is_its_own_best(small: Problem):
+    card = kernels_of(small)
+    F = random_starts(small, 2)
+    batch = card.batch(card.feasible(card.in_rows(F)))
+    assert [look.best for look in batch.look()] == [np.inf, np.inf]
+    partition, memberships = batch.best(1)
+    assert partition.energy == small.partition(F[1].argmax(axis=1)).energy
+    assert_close("F", memberships, F[1])
+
+
 def test_starts_are_projected_onto_the_constraints(problem: Problem):
     card = kernels_of(problem)
     X = np.random.default_rng(0).normal(size=(2, N, problem.n_clusters))

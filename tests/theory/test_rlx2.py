@@ -86,7 +86,7 @@ def test_every_accepted_outer_step_descends_in_the_weak_form(has_labels):
     labels = np.where(np.arange(90) % 10 == 0, truth, -1) if has_labels else None
     problem = Problem(planted_graph(3, 30, seed=1, is_weighted=True), 3, labels=labels, numerator="laplacian")
     kernels = choose(problem, device="reference")
-    state = solver.init(problem, solver._feasible(problem, noisy_start(truth, 3, seed=2, trust=0.3)), kernels)
+    state = solver.init(problem, solver.feasible(problem, noisy_start(truth, 3, seed=2, trust=0.3)), kernels)
     seen = [(kernels.memberships(state.arrays), True)]
     for _ in range(40):
         state = solver.step(problem, state, kernels, StopRule(max_iter=10_000), deadline=np.inf)
@@ -133,7 +133,7 @@ def test_the_energy_is_in_the_units_of_the_weights():
 def test_only_the_reference_engine_has_it_and_devices_are_still_checked():
     problem = Problem(Graph.from_edges([(0, 1), (1, 2)]), 2, numerator="laplacian")
     assert choose(problem, device="cpu").name == "reference"
-    with pytest.raises(InputError, match="device must be one of cpu, reference; found 'abacus'"):
+    with pytest.raises(InputError, match="device must be one of auto, cpu, cuda, reference; found 'abacus'"):
         choose(problem, device="abacus")
 
 

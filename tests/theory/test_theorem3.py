@@ -76,7 +76,7 @@ def test_every_accepted_outer_step_descends_in_the_weak_form(device, dtype, slac
     labels = np.where(np.arange(90) % 10 == 0, truth, -1) if has_labels else None
     problem = Problem(graph, 3, labels=labels)
     kernels = choose(problem, device=device, dtype=dtype)
-    start = solver._feasible(problem, noisy_start(truth, 3, seed=2, trust=0.3))
+    start = solver.feasible(problem, noisy_start(truth, 3, seed=2, trust=0.3))
     seen = steps_of(problem, start, kernels, 40)
     accepted = 0
     for (before, _), (after, is_descent) in pairwise(seen):

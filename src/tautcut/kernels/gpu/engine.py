@@ -271,8 +271,7 @@ class Batch:
         self.X[:, 0] = starts
         self.P = torch.zeros((S, layout.n_slots, R), dtype=kernels.duals, device=device)
         self.labels = self.X[:, 0].argmax(dim=2).to(torch.int32)
-        self.best_F = torch.empty((S, n, R), dtype=torch.float32, device=device)
-        self.best_labels = self.labels.clone()
+        self.best_F, self.best_labels = self.X[:, 0].clone(), self.labels.clone()
         self.norms = torch.zeros((S, layout.n_blocks), dtype=torch.float32, device=device)
         self.variations = torch.zeros((S, 2, R, kernels.n_varying), dtype=torch.float64, device=device)
         self.sums = torch.zeros((S, on_card.SUMS.value, R, kernels.n_surveyors), dtype=torch.float64, device=device)
@@ -291,7 +290,7 @@ class Batch:
         tau = 1.0 / kernels.lipschitz
         self.reals[:, on_card.TAU.value] = tau
         self.reals[:, on_card.THETA.value] = (1.0 + 2.0 * tau) ** -0.5
-        self.reals[:, on_card.MARK.value] = float("inf")
+        self.reals[:, [on_card.BEST.value, on_card.MARK.value]] = float("inf")
         self.shared = torch.tensor([kernels.lipschitz, tol, epsilon, progress], dtype=torch.float64, device=device)
         self.history = torch.zeros((S, n_history, 4), dtype=torch.float64, device=device)
         self.active = torch.full((_width(S),), -1, dtype=torch.int32, device=device)
@@ -375,14 +374,11 @@ class Batch:
 
     def run(self) -> Iterator[list[Look]]:
         """Rounds until every start is done; after every few, where each of them stands."""
-        while True:
+        running = len(self)
+        while running:
+            self._advance(_width(running))
+            yield self.look()
             running = self._compact()
-            if running:
-                self._advance(_width(running))
-            looks = self.look()
-            yield looks
-            if all(one.status for one in looks):
-                return
 
     def _advance(self, width: int) -> None:
         if self._kernels.device.type != "cuda":
@@ -428,7 +424,8 @@ class Batch:
         kernels, problem = self._kernels, self._kernels.problem
         labels = kernels.in_graph_order(self.best_labels[s]).astype(np.int64)
         F = kernels.in_graph_order(self.best_F[s]).astype(np.float64)
-        if kernels.is_weighted:  # the card's weights are rounded
+        has_begun = int(self.words[s, on_card.OUTER.value]) >= 0
+        if kernels.is_weighted or not has_begun:  # the card's weights are rounded, or nothing is measured yet
             return problem.partition(labels), F
         cut = self.columns[s, on_card.BEST_CUT.value].cpu().numpy()
         return problem.measured(labels, cut * kernels.unit), F
