@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from tautcut.batch import run_batch
 from tautcut.errors import CollapseWarning, InputError, InterruptedRunWarning
-from tautcut.kernels import card_for, choose, resolved
+from tautcut.kernels import card_for, choose, is_for_card
 from tautcut.observers import Observer, Progress
 from tautcut.problem import FloatArray, IntArray, Partition, Problem, cuts
 from tautcut.results import Result
@@ -120,7 +120,7 @@ class _Work:
     @cached_property
     def is_on_card(self) -> bool:
         """Whether a GPU runs Algorithm 1."""
-        return resolved(self.plan.device) == "cuda" and self.problem.numerator == "tv"
+        return is_for_card(self.problem, self.plan.device)
 
     @cached_property
     def card(self) -> GpuKernels:

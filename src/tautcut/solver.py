@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from tautcut.batch import run_batch
 from tautcut.errors import InputError, InterruptedRunWarning
-from tautcut.kernels import Kernels, Measures, card_for, choose, resolved
+from tautcut.kernels import Kernels, Measures, card_for, choose, is_for_card
 from tautcut.kernels.reference import project
 from tautcut.observers import Observer, Progress
 from tautcut.problem import FloatArray, Partition, Problem
@@ -134,7 +134,7 @@ def solve(
     if is_trivial(problem):
         partition = problem.partition(F.argmax(axis=1))
         return Result(problem, partition, F, partition.energy, Status.TRIVIAL, ())
-    if resolved(device) == "cuda":
+    if is_for_card(problem, device):
         return run_batch(problem, F[None], card_for(problem, dtype), stop=stop or StopRule(), observers=observers).best
     kernels = choose(problem, device=device, dtype=dtype, groups=F.argmax(axis=1))
     return run(problem, F, kernels, stop=stop or StopRule(), observers=observers)

@@ -54,6 +54,13 @@ def test_auto_takes_the_card_where_there_is_one(monkeypatch: pytest.MonkeyPatch)
     assert resolved("auto") == resolved("cuda") == "cuda"
 
 
+def test_the_spectral_relaxation_stays_with_the_reference(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(kernels, "_require_card", lambda: None)
+    spectral = Problem(PATH, 2, numerator="laplacian")
+    found, expected = (solve(spectral, START, device=device) for device in ("cuda", "reference"))
+    assert np.array_equal(found.memberships, expected.memberships)
+
+
 def test_a_card_computes_in_float32():
     with pytest.raises(InputError, match="float32; found dtype='float64'"):
         card_for(Problem(PATH, 2), "float64")
@@ -74,7 +81,7 @@ def test_starts_for_the_card_are_run_together(monkeypatch: pytest.MonkeyPatch):
         assert card == "card"
         return type("Outcome", (), {"best": solve(problem, starts[0])})
 
-    monkeypatch.setattr("tautcut.restarts.resolved", lambda device: "cuda" if device == "cuda" else device)
+    monkeypatch.setattr("tautcut.restarts.is_for_card", lambda problem, device: device == "cuda")
     monkeypatch.setattr("tautcut.restarts.card_for", lambda problem, dtype: "card")
     monkeypatch.setattr("tautcut.restarts.run_batch", run_together)
     rng = np.random.default_rng(0)

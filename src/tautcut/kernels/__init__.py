@@ -1,6 +1,6 @@
 """The arithmetic on arrays of length N or M: one protocol, several engines. A kernels object is bound to one
 problem and one precision, owns the layout of its arrays, and decides nothing: the solver calls, the kernels
-compute.
+compute. A batch on a GPU is the exception (decision 0020).
 """
 
 from __future__ import annotations
@@ -131,6 +131,11 @@ def resolved(device: str) -> str:
     except EngineUnavailableError:
         return "cpu"
     return "cuda"
+
+
+def is_for_card(problem: Problem, device: str) -> bool:
+    """Whether a GPU runs Algorithm 1 on this problem: it has the numerator "tv" alone."""
+    return resolved(device) == "cuda" and problem.numerator == "tv"
 
 
 def card_for(problem: Problem, dtype: str = "float32") -> GpuKernels:
