@@ -12,6 +12,7 @@ import statistics
 import time
 from collections.abc import Callable
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,11 @@ from tautcut.graph import Graph
 from tautcut.kernels import thread_count
 from tautcut.metrics import purity
 from tautcut.problem import Problem
+from tautcut.starts import seed_vertices
 from tautcut.stopping import StopRule
 
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
-N_STARTS, N_DRAWS, REPEATS = 31, 10, 5
+N_STARTS, N_DRAWS, N_DRAWS_OF_PEERS, REPEATS = 31, 10, 3, 5
 SIZES = (
     (70_000, 10),
     (70_000, 20),
@@ -36,7 +38,7 @@ SIZES = (
     (10_000_000, 20),
     (10_000_000, 100),
 )
-ROUNDS = 8  # of a growing graph that are timed together
+ITERATIONS = 50  # of a growing graph that are timed
 _COPIED = 1 << 30  # numbers
 
 
@@ -48,9 +50,9 @@ class Bench:
 
         self.out = out
         shared = circumstances()
-        versions = {**shared["versions"], "torch": torch.__version__, "triton": __import__("triton").__version__}
+        self.versions = {**shared["versions"], "torch": torch.__version__, "triton": version("triton")}
         machine = {**shared["machine"], "card": torch.cuda.get_device_name()}
-        self.shared = {**shared, "versions": versions, "machine": machine, "commit": commit or shared["commit"]}
+        self.shared = {**shared, "versions": self.versions, "machine": machine, "commit": commit or shared["commit"]}
 
     def write(self, data: str, method: str, seconds: float, measures: dict[str, float], **fields: Any) -> None:
         given = {
@@ -162,20 +164,17 @@ def measure_iteration(bench: Bench, name: str, problem: Problem, bandwidth: floa
 # ---------------------------------------------------------------- whole runs
 
 
-def paper_starts(kernels: Any, laplacian: Any, clusters: np.ndarray, seed: int = 0) -> Any:
+def paper_starts(tools: Any, clusters: np.ndarray, seed: int = 0) -> Any:
     """The starts of `tautcut reproduce table1`: the normalised cut's indicator, and 30 times a vertex of each cluster,
     diffused.
     """
     import torch
 
-    R, n = kernels.problem.n_clusters, kernels.problem.n_vertices
+    R = tools.kernels.problem.n_clusters
+    generators = [np.random.default_rng([seed, trial]) for trial in range(N_STARTS - 1)]
+    vertices = np.stack([seed_vertices(clusters, R, rng=rng) for rng in generators])
     indicator = (clusters[:, None] == np.arange(R)).astype(np.float32)
-    seeds = np.zeros((N_STARTS - 1, n, R), dtype=np.float32)
-    for trial in range(N_STARTS - 1):
-        rng = np.random.default_rng([seed, trial])
-        for r in range(R):
-            seeds[trial, rng.choice(np.flatnonzero(clusters == r)), r] = 1.0
-    return torch.cat([kernels.in_rows(indicator)[None], laplacian.diffuse(kernels.in_rows(seeds))])
+    return torch.cat([tools.kernels.in_rows(indicator)[None], tools.diffuse_seeds(vertices)])
 
 
 def measure_starts(bench: Bench, name: str, problem: Problem, truth: np.ndarray, clusters: np.ndarray | None) -> None:
@@ -189,7 +188,7 @@ def measure_starts(bench: Bench, name: str, problem: Problem, truth: np.ndarray,
     seconds, found = seconds_of(lambda: tools.normalised_cut(problem.n_clusters, rng=np.random.default_rng(0)))
     bench.write(name, "normalised cut", seconds, {}, purity=purity(found, truth))
     clusters = found if clusters is None else clusters
-    made, starts = seconds_of(lambda: paper_starts(kernels, tools.laplacian, clusters))
+    made, starts = seconds_of(lambda: paper_starts(tools, clusters))
     for duals in ("float32", "float16"):
         engine = GpuKernels(problem, duals=duals)
         seconds, outcome = seconds_of(lambda e=engine: run_batch(problem, starts, e, stop=StopRule()))
@@ -203,8 +202,17 @@ def measure_starts(bench: Bench, name: str, problem: Problem, truth: np.ndarray,
         )  # fmt: skip
 
 
+def drawn_labels(truth: np.ndarray, draw: int) -> np.ndarray:
+    """One vertex of each class, −1 elsewhere."""
+    labels = np.full(truth.size, -1)
+    R = int(truth.max()) + 1
+    labels[seed_vertices(truth, R, rng=np.random.default_rng(draw))] = np.arange(R)
+    return labels
+
+
 def measure_few_labels(bench: Bench, name: str, problem: Problem, truth: np.ndarray) -> None:
-    """One label per class, from the labels to the partition, the graph on the card already."""
+    """One label per class: from the labels to the partition, the graph on the card already; and the estimator's fit."""
+    from tautcut import MTVClassifier
     from tautcut.batch import run_batch
     from tautcut.kernels.gpu.engine import GpuKernels
     from tautcut.kernels.gpu.spectral import CardSpectral
@@ -217,22 +225,65 @@ def measure_few_labels(bench: Bench, name: str, problem: Problem, truth: np.ndar
     def classify(kernels: Any, tools: Any, B: np.ndarray) -> Any:
         return run_batch(kernels.problem, diffused(kernels, tools, B), kernels, stop=StopRule()).best
 
+    estimator = MTVClassifier(affinity="precomputed", device="cuda", random_state=0)
     for draw in range(N_DRAWS):
-        rng = np.random.default_rng(draw)
-        labels = np.full(problem.n_vertices, -1)
-        labels[[rng.choice(np.flatnonzero(truth == r)) for r in range(R)]] = np.arange(R)
+        labels = drawn_labels(truth, draw)
         kernels = GpuKernels(Problem(problem.graph, R, labels=labels))
-        B = (labels[:, None] == np.arange(R)).astype(np.float64)
+        B = (labels[:, None] == np.arange(R)).astype(np.float32)
         given = (kernels, CardSpectral(kernels), B)
         start = seconds_of(partial(diffused, *given))[0]
         seconds, result = seconds_of(partial(classify, *given))
-        right = (result.partition.labels == truth)[labels < 0].mean()
+        fit, fitted = seconds_of(partial(estimator.fit, problem.graph, labels))
+        is_free = labels < 0
+        measures = {
+            "accuracy": float((result.partition.labels == truth)[is_free].mean()), "making the start s": start,
+            "fit s": fit, "accuracy of fit": float((fitted.transduction_ == truth)[is_free].mean()),
+        }  # fmt: skip
         bench.write(
-            name, "one label per class", seconds, {"accuracy": float(right), "making the start s": start},
-            seed=draw, n_labelled=R,
+            name, "one label per class", seconds, measures, seed=draw, n_labelled=R,
             energy=result.partition.energy, purity=purity(result.partition.labels, truth), n_iter=result.n_iter,
             sizes=tuple(result.partition.sizes.tolist()), status=str(result.status),
         )  # fmt: skip
+
+
+def measure_poisson(bench: Bench, name: str, W: sp.csr_matrix, truth: np.ndarray) -> None:
+    """GraphLearning's Poisson learning on the same card and draws, where it is installed."""
+    try:
+        import graphlearning
+    except ImportError as error:
+        print(f"GraphLearning is left out: {error}")
+        return
+    R = int(truth.max()) + 1
+    bench.versions["graphlearning"] = version("graphlearning")
+    models = {
+        "Poisson": lambda: graphlearning.ssl.poisson(W, solver="gradient_descent", use_cuda=True),
+        "PoissonMBO": lambda: graphlearning.ssl.poisson_mbo(
+            W, class_priors=np.full(R, 1 / R), solver="gradient_descent", use_cuda=True
+        ),
+    }
+    for method, model in models.items():
+        for draw in range(N_DRAWS_OF_PEERS):
+            labels = drawn_labels(truth, draw)
+            known = np.flatnonzero(labels >= 0)
+            began = time.perf_counter()
+            found = model().fit_predict(known, labels[known])
+            seconds = time.perf_counter() - began
+            right = float((found == truth)[labels < 0].mean())
+            bench.write(
+                name, f"{method} (GraphLearning, use_cuda)", seconds, {"accuracy": right}, seed=draw, n_labelled=R
+            )
+
+
+def measure_fit(bench: Bench, name: str, given: Any, truth: np.ndarray, affinity: str) -> None:
+    """What a user types: the estimator's default fit, search included, from a graph or from features."""
+    from tautcut import MTVClustering
+
+    estimator = MTVClustering(int(truth.max()) + 1, affinity=affinity, device="cuda", random_state=0)
+    seconds, fitted = seconds_of(lambda: estimator.fit(given))
+    bench.write(
+        name, "default fit", seconds, {}, energy=fitted.energy_, purity=purity(fitted.labels_, truth),
+        n_iter=fitted.n_iter_, sizes=tuple(np.bincount(fitted.labels_).tolist()), status=str(fitted.status_),
+    )  # fmt: skip
 
 
 def measure_features(bench: Bench, name: str, X: np.ndarray, truth: np.ndarray) -> None:
@@ -258,7 +309,7 @@ def measure_features(bench: Bench, name: str, X: np.ndarray, truth: np.ndarray) 
         tools = CardSpectral(kernels)
         clusters = tools.normalised_cut(R, rng=np.random.default_rng(0))
         t = lap("normalised cut", t)
-        starts = paper_starts(kernels, tools.laplacian, clusters)
+        starts = paper_starts(tools, clusters)
         best = run_batch(kernels.problem, starts, kernels, stop=StopRule()).best
         lap("31 starts", t)
         return best
@@ -319,7 +370,7 @@ def planted_graph(n: int, R: int, seed: int = 0) -> tuple[Graph, np.ndarray]:
 
 
 def measure_growth(bench: Bench, bandwidth: float, until: float) -> None:
-    """Rounds from a rough copy of the planted clusters, whose vertices the layout puts side by side."""
+    """A run from a rough copy of the planted clusters, whose vertices the layout puts side by side."""
     import torch
 
     from tautcut.kernels.gpu import programs as on_card
@@ -342,31 +393,39 @@ def measure_growth(bench: Bench, bandwidth: float, until: float) -> None:
         label = torch.from_numpy(rough).cuda()[order]
         start = torch.full((1, n, R), 0.5 / R, device="cuda")
         start[0, torch.arange(n, device="cuda"), label] += 0.5
-        batch = kernels.batch(start, tol=0.0, max_iter=10_000, max_inner=100, epsilon=1e-3)
-        for _ in range(ROUNDS):
-            batch.launch_round(1)
-        before, looks = batch.look()[0], batch.word(on_card.LOOKS)
-        round_ms = milliseconds(partial(batch.launch_round, 1), ROUNDS)
-        after = batch.look()[0]
-        done = after.iterations - before.iterations
-        iteration_ms = round_ms * (batch.word(on_card.LOOKS) - looks) / done
-        del batch
+        for iterations in (2, ITERATIONS):  # the first compiles
+            batch = kernels.batch(start, tol=0.0, max_iter=iterations, max_inner=100, epsilon=1e-3)
+            torch.cuda.synchronize()
+            began = time.perf_counter()
+            for _ in batch.run():
+                pass
+            torch.cuda.synchronize()
+            seconds = time.perf_counter() - began
+            after, looks = batch.look()[0], batch.word(on_card.LOOKS)
+            del batch
+        iteration_ms = 1e3 * seconds / after.iterations
         iterate = iteration_times(kernels, start)["iterate"]
         edges = graph.indices.size
         measures = {
             "vertices": n, "clusters": R, "directed edges": edges, "layout s": laid_out,
-            "ms per iteration": iteration_ms, "iterate ms": iterate, "looks per iteration": iteration_ms / round_ms,
+            "ms per iteration": iteration_ms, "iterate ms": iterate, "looks per iteration": looks / after.iterations,
             "ps per edge, cluster and iteration": 1e9 * iteration_ms / (edges * R),
             "of copy bandwidth": bytes_of_iteration(kernels.problem, 4) / (iterate / 1e3) / bandwidth,
             "peak GB": torch.cuda.max_memory_allocated() / 1e9,
         }  # fmt: skip
-        bench.write(f"planted {n} x {R}", "growth", iteration_ms / 1e3, measures, n_iter=done, energy=after.best)
+        bench.write(f"planted {n} x {R}", "growth", seconds, measures, n_iter=after.iterations, energy=after.best)
         del kernels, start, graph
 
 
-def load(name: str) -> dict[str, np.ndarray]:
+def load_graph(name: str) -> tuple[sp.csr_matrix, np.ndarray]:
     with np.load(Path(os.environ["TAUTCUT_DATA"]) / f"{name}.npz") as file:
-        return {key: file[key] for key in file.files if key != "class_names"}
+        ones = np.ones(file["indices"].size)
+        return sp.csr_matrix((ones, file["indices"], file["indptr"]), shape=tuple(file["shape"])), file["y"]
+
+
+def load_features(name: str) -> tuple[np.ndarray, np.ndarray]:
+    with np.load(Path(os.environ["TAUTCUT_DATA"]) / f"{name}.npz") as file:
+        return file["X"].reshape(len(file["X"]), -1).astype(np.float32), file["y"]
 
 
 def main() -> None:
@@ -380,18 +439,24 @@ def main() -> None:
     options.out.parent.mkdir(parents=True, exist_ok=True)
     bench = Bench(options.out, options.commit)
     bandwidth = copy_bandwidth()
-    z = load("graph_mnist_nmfr")
-    W = sp.csr_matrix((np.ones(z["indices"].size), z["indices"], z["indptr"]), shape=tuple(z["shape"]))
+    W, truth = load_graph("graph_mnist_nmfr")
     problem = Problem(Graph.from_any(W), 10)
     clusters = None if options.clusters is None else np.load(options.clusters)
-    measure_starts(bench, "mnist (authors' graph)", problem, z["y"], clusters)
-    measure_few_labels(bench, "mnist (authors' graph)", problem, z["y"])
-    measure_iteration(bench, "mnist (authors' graph)", problem, bandwidth)
-    measure_processor(bench, "mnist (authors' graph)", problem)
-    features = load("mnist")
-    X = features["X"].reshape(len(features["X"]), -1).astype(np.float32)
-    measure_features(bench, "mnist (features)", X, features["y"])
+    name = "mnist (authors' graph)"
+    measure_starts(bench, name, problem, truth, clusters)
+    measure_few_labels(bench, name, problem, truth)
+    measure_iteration(bench, name, problem, bandwidth)
+    measure_processor(bench, name, problem)
+    X, classes = load_features("mnist")
+    measure_features(bench, "mnist (features)", X, classes)
+    measure_fit(bench, name, problem.graph, truth, "precomputed")
+    measure_fit(bench, "mnist (features)", X, classes, "knn")
+    for dataset in ("pendigits", "optdigits"):
+        measure_fit(bench, f"{dataset} (features)", *load_features(dataset), "knn")
+    news, topics = load_graph("graph_20news_incres")
+    measure_fit(bench, "20news (authors' graph)", news, topics, "precomputed")
     measure_growth(bench, bandwidth, began + options.seconds)
+    measure_poisson(bench, name, W, truth)
 
 
 if __name__ == "__main__":

@@ -28,11 +28,15 @@ _LONGEST_HISTORY = 20_000  # lines per start
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What the starts of a batch found: the best result, and (P) and inner iterations of each."""
+    """What the starts of a batch found: the best result, and (P), inner iterations and labels of each.
+
+    `labels` (start, row) stay on the card, in the order of its rows.
+    """
 
     best: Result
     energies: FloatArray
     iterations: IntArray
+    labels: Any
 
 
 def run_batch(
@@ -50,7 +54,7 @@ def run_batch(
     """
     observers = tuple(observers)
     deadline = time.monotonic() + (stop.time_limit or np.inf)
-    at_a_time = min(kernels.starts_that_fit(), len(starts))
+    at_a_time = kernels.starts_that_fit(len(starts))
     found: list[Outcome] = []
     for first in range(0, len(starts), at_a_time):
         some = kernels.feasible(kernels.in_rows(starts[first : first + at_a_time]))
@@ -60,9 +64,10 @@ def run_batch(
     best = min(found, key=lambda outcome: outcome.best.partition.energy).best  # ties keep the first
     if len(found) > 1 and found[-1].best.status in (Status.INTERRUPTED, Status.STOPPED, Status.TIME_SPENT):
         best = replace(best, status=found[-1].best.status)
-    return Outcome(
-        best, np.concatenate([one.energies for one in found]), np.concatenate([one.iterations for one in found])
+    energies, iterations = (
+        np.concatenate([getattr(one, name) for one in found]) for name in ("energies", "iterations")
     )
+    return Outcome(best, energies, iterations, kernels.joined([one.labels for one in found]))
 
 
 def _run_together(
@@ -88,7 +93,7 @@ def _run_together(
     looks = batch.look()
     energies = np.array([look.best for look in looks]) * kernels.unit
     best = _result(problem, batch, kernels, int(np.argmin(energies)), cut_short)
-    return Outcome(best, energies, np.array([look.iterations for look in looks]))
+    return Outcome(best, energies, np.array([look.iterations for look in looks]), batch.best_labels)
 
 
 def _show(observer: Observer, looks: list[Look], kernels: GpuKernels, stop: StopRule, first: int) -> bool:

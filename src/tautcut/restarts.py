@@ -6,9 +6,10 @@ time. An interrupt returns the best so far.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,13 +17,14 @@ from numpy.typing import ArrayLike
 
 from tautcut.batch import run_batch
 from tautcut.errors import CollapseWarning, InputError, InterruptedRunWarning
+from tautcut.evolution import STARTS, CardEvolution, n_generations
 from tautcut.kernels import card_for, choose, is_for_card
 from tautcut.observers import Observer, Progress
 from tautcut.problem import FloatArray, IntArray, Partition, Problem, cuts
 from tautcut.results import Result
 from tautcut.search import EFFORTS, Effort, MultilevelSearch, in_threads, is_better, smallest_sizes
 from tautcut.solver import is_trivial, run, solve
-from tautcut.starts import Spectral, StartMaker, soften, start_maker, strong_partition
+from tautcut.starts import StartMaker, fill_empty, seed_vertices, soften, start_maker, strong_partition
 from tautcut.stopping import Status, StopRule
 
 if TYPE_CHECKING:
@@ -81,10 +83,16 @@ class Plan:
         has_labels = bool(problem.is_labelled.any())
         return is_multilevel and not has_labels and self.algorithm == "fast" and self.search != "none"
 
-    def n_starts(self, problem: Problem) -> int:
-        """n_init; "auto" is one start where all would be the same or be solved in full, else more on smaller graphs."""
+    def n_starts(self, problem: Problem, *, is_on_card: bool = False) -> int:
+        """n_init; "auto" is one start where all would be the same or be solved in full, else more on smaller graphs.
+
+        A GPU solves many in full, side by side.
+        """
         if self.n_init != "auto":
             return int(self.n_init)
+        if is_on_card and self.search != "none" and not problem.is_labelled.any():
+            is_drawn = isinstance(self.init, str) and self.init != "ncut"
+            return self.effort.starts * STARTS if is_drawn else 1
         if not self.is_searched_first(problem):
             return 1
         affordable = _AUTO_WORK // max(2 * problem.graph.n_edges, 1)
@@ -99,10 +107,13 @@ def best_of_starts(
     if is_trivial(problem):
         return solve(problem, start_maker(problem, plan.init, rng=rng)(0, rng))
     work = _Work(problem, plan, smallest, tuple(observers))
-    make = start_maker(problem, plan.init, rng=rng, spectral=work.spectral)
-    generators = rng.spawn(plan.n_starts(problem))
-    solve_all = plan.search == "none"
-    best = _solve_starts(work, make, generators) if solve_all else _search_starts(work, make, generators, rng)
+    if work.is_on_card:
+        best = _search_on_card(work, rng)
+    else:
+        make = start_maker(problem, plan.init, rng=rng)
+        generators = rng.spawn(plan.n_starts(problem))
+        solve_all = plan.search == "none"
+        best = _solve_starts(work, make, generators) if solve_all else _search_starts(work, make, generators, rng)
     if best.partition.has_empty_cluster:
         warnings.warn(str(Status.COLLAPSED), CollapseWarning, stacklevel=2)
     return best
@@ -127,30 +138,35 @@ class _Work:
         """The GPU's engine, made once for all starts."""
         return card_for(self.problem, self.plan.dtype)
 
-    @property
-    def spectral(self) -> Spectral | None:
-        """The GPU's linear algebra for starts that need some; None leaves it to the host."""
-        is_named = isinstance(self.plan.init, str)
-        is_spectral = is_named and (self.problem.is_labelled.any() or self.plan.init in ("ncut", "ncut-seeds"))
-        if not (self.is_on_card and is_spectral):
-            return None
-        from tautcut.kernels.gpu.spectral import CardSpectral
-
-        return CardSpectral(self.card)
-
     def solve(self, F: FloatArray, number: int = 0) -> Result:
         """Algorithm 1 from F."""
         if self.is_on_card:
-            return self.solve_together([F])
+            return run_batch(self.problem, F[None], self.card, stop=self.plan.stop_rule, observers=self.observers).best
         groups = F.argmax(axis=1)
         kernels = choose(self.problem, device=self.plan.device, dtype=self.plan.dtype, groups=groups)
         stop = self.plan.stop_rule
         return run(self.problem, F, kernels, stop=stop, observers=self.observers, start_number=number)
 
-    def solve_together(self, starts: list[FloatArray]) -> Result:
-        """Algorithm 1 from several starts side by side on the GPU; the best of them."""
-        stop, observers = self.plan.stop_rule, self.observers
-        return run_batch(self.problem, np.stack(starts), self.card, stop=stop, observers=observers).best
+    def starts_for_card(self, rng: np.random.Generator) -> Any:
+        """All starts at once: an array, or a tensor on the GPU if they are made there.
+
+        A search whose multilevel starts would need the processor takes those of the normalised cut.
+        """
+        from tautcut.kernels.gpu.spectral import CardSpectral
+
+        plan, problem, tools = self.plan, self.problem, CardSpectral(self.card)
+        n_starts = plan.n_starts(problem, is_on_card=True)
+        n_fit = self.card.starts_that_fit(n_starts)
+        generators = rng.spawn(n_fit if plan.n_init == "auto" else n_starts)
+        is_searched = isinstance(plan.init, str) and plan.init == "multilevel" and plan.search != "none"
+        init = "ncut-seeds" if is_searched else plan.init
+        are_seeds = isinstance(init, str) and init == "ncut-seeds" and not problem.is_labelled.any()
+        if are_seeds and len(generators) == n_fit:
+            clusters = fill_empty(tools.normalised_cut(problem.n_clusters, rng=rng), problem.n_clusters)
+            vertices = [seed_vertices(clusters, problem.n_clusters, rng=one) for one in generators]
+            return tools.diffuse_seeds(np.stack(vertices))
+        make = start_maker(problem, init, rng=rng, spectral=tools)
+        return np.stack([make(number, one) for number, one in enumerate(generators)])
 
     def tell(self, phase: str, step: int, n_steps: int, best: Partition) -> None:
         """Show the observers where the search stands; raises _Stopped if one asks to stop."""
@@ -165,8 +181,6 @@ class _Stopped(Exception):  # noqa: N818 - an observer's wish, not an error
 
 def _solve_starts(work: _Work, make: StartMaker, generators: list[np.random.Generator]) -> Result:
     """Each start solved by itself; the lowest (P) wins, ties keep the first."""
-    if work.is_on_card:
-        return work.solve_together([make(number, rng) for number, rng in enumerate(generators)])
     best: Result | None = None
     status: Status | None = None
     try:
@@ -203,7 +217,32 @@ def _search_starts(
             best.offer(champion)
             work.tell("search", step, combinations, champion)
         if not work.problem.is_labelled.any():
-            _polish(work, search, best, rng)
+            _polish(work, partial(search.refine, rng=rng), best)
+    except (KeyboardInterrupt, _Stopped) as cause:
+        best.cut_short(cause)
+    return best.result()
+
+
+def _search_on_card(work: _Work, rng: np.random.Generator) -> Result:
+    """Algorithm 1 from all starts side by side on a GPU, then generations of children if the plan asks for a search."""
+    plan = work.plan
+    starts = work.starts_for_card(rng)
+    if plan.search == "none":
+        return run_batch(work.problem, starts, work.card, stop=plan.stop_rule, observers=work.observers).best
+    best = _Best(work)
+    has_labels = bool(work.problem.is_labelled.any())
+    try:
+        evolution = CardEvolution(work.card, work.smallest, stop=plan.stop_rule, observers=work.observers)
+        count = n_generations(work.problem, plan.effort)
+        for step, found in enumerate(chain([evolution.solve(starts)], evolution.generations(count, rng=rng))):
+            best.offer(found.partition, found if has_labels else None)
+            best.offer(evolution.champion)
+            best.heed(found)
+            if best.is_cut_short:
+                break
+            work.tell("search" if step else "starts", step or 1, count or 1, evolution.champion)
+        if not (has_labels or best.is_cut_short):
+            _polish(work, evolution.refine, best)
     except (KeyboardInterrupt, _Stopped) as cause:
         best.cut_short(cause)
     return best.result()
@@ -225,9 +264,14 @@ class _Best:
             self.partition = partition
         if run is not None and (wins or self._run is None):
             self._run = run
-        if run is not None and run.status in _CUT_SHORT:
-            self._status = run.status
+        if run is not None:
+            self.heed(run)
         return wins
+
+    def heed(self, run: Result) -> None:
+        """Stop where the run was stopped."""
+        if run.status in _CUT_SHORT:
+            self._status = run.status
 
     @property
     def is_cut_short(self) -> bool:
@@ -293,15 +337,15 @@ def _is_noisy(problem: Problem, partition: Partition | None) -> bool:
     return bool(cuts(graph, partition.labels, problem.n_clusters).sum() > _NOISY_SHARE * graph.weights.sum())
 
 
-def _polish(work: _Work, search: MultilevelSearch, best: _Best, rng: np.random.Generator) -> None:
-    """Algorithm 1 from the best partition, then a V-cycle; again while that helps."""
+def _polish(work: _Work, refine: Callable[[Partition], Partition], best: _Best) -> None:
+    """Algorithm 1 from the best partition, then a refinement; again while that helps."""
     for number in range(work.plan.effort.rounds):
         assert best.partition is not None  # for the type checker: the population is never empty
         result = work.solve(soften(best.partition.labels, work.problem.n_clusters), number)
         has_won = best.offer(result.partition, result)
         if best.is_cut_short:
             break
-        has_won |= best.offer(search.refine(best.partition, rng=rng))
+        has_won |= best.offer(refine(best.partition))
         if not has_won:
             break
 
@@ -309,7 +353,7 @@ def _polish(work: _Work, search: MultilevelSearch, best: _Best, rng: np.random.G
 def _in_turn(work: _Work, make: StartMaker, generators: list[np.random.Generator]) -> Iterator[Result]:
     """Each start solved, in their order, as soon as it is there; by joblib where n_jobs asks for it."""
     starts = ((number, make(number, rng)) for number, rng in enumerate(generators))
-    if work.plan.n_jobs in (None, 1) or work.is_on_card:
+    if work.plan.n_jobs in (None, 1):
         for number, F in starts:
             yield work.solve(F, number)
         return

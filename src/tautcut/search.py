@@ -34,22 +34,23 @@ _GENERATION = 4  # combinations at a time; a constant, so that the answer does n
 @dataclass(frozen=True)
 class Effort:
     """How long to search: merge–split children per V-cycle, combinations at most, rounds of Algorithm 1 and V-cycle,
-    how many times the starts that n_init="auto" gives, and the imbalances of strong partitions that join them, on any
-    graph or on noisy ones alone (decision 0021).
+    how many times the starts that n_init="auto" gives, generations on a GPU (decision 0022), and the imbalances of
+    strong partitions that join the starts, on any graph or on noisy ones alone (decision 0021).
     """
 
     children: int
     combinations: int
     rounds: int
     starts: int
+    generations: int
     strong: tuple[float, ...] = ()
     strong_if_noisy: tuple[float, ...] = ()
 
 
 EFFORTS = {
-    "none": Effort(0, 0, 0, 1),
-    "short": Effort(20, 24, 1, 1, strong_if_noisy=(0.03,)),
-    "thorough": Effort(40, 120, 5, 2, strong=(0.03, 0.1, 0.3)),
+    "none": Effort(0, 0, 0, 1, 0),
+    "short": Effort(20, 24, 1, 1, 16, strong_if_noisy=(0.03,)),
+    "thorough": Effort(40, 120, 5, 2, 64, strong=(0.03, 0.1, 0.3)),
 }
 
 
@@ -183,27 +184,34 @@ class MultilevelSearch:
         return champion.labels
 
     def _child(self, level: Level, parent: _Found, rng: np.random.Generator) -> IntArray:
-        """Merge a pair of clusters, the cheapest union most often, and split a large cluster in two."""
-        a, b = self._pair_to_merge(level, parent, rng)
+        """Merge two clusters and split one."""
+        between = weights_between(level, parent.labels, self._lam.size)
+        a, b, large = clusters_to_merge_and_split(parent.cut, parent.sizes, between, self._lam, rng=rng)
         labels = np.where(parent.labels == b, a, parent.labels)
-        sizes = np.bincount(labels, level.masses, self._lam.size)
-        large = rng.choice(self._lam.size, p=sizes**2 / (sizes**2).sum())
         members = np.flatnonzero(labels == large)
         if members.size > 1:
             labels[members[bisect(induced(level, members), rng=rng)]] = b
         return labels
 
-    def _pair_to_merge(self, level: Level, parent: _Found, rng: np.random.Generator) -> tuple[int, int]:
-        between = weights_between(level, parent.labels, self._lam.size)
-        first, second = np.triu_indices(self._lam.size, 1)
-        cut = parent.cut[first] + parent.cut[second] - 2 * between[first, second]
-        size = parent.sizes[first] + parent.sizes[second]
-        lam = np.minimum(self._lam[first], self._lam[second])
-        terms = balanced_terms(parent.cut, parent.sizes, self._lam)
-        union = cut / np.maximum(np.minimum(lam * size, self._problem.n_vertices - size), 1.0)
-        order = np.argsort(union - terms[first] - terms[second], kind="stable")
-        chosen = order[min(int(rng.geometric(0.3)) - 1, order.size - 1)]
-        return int(first[chosen]), int(second[chosen])
+
+def clusters_to_merge_and_split(
+    cut: FloatArray, sizes: FloatArray, between: FloatArray, lam: FloatArray, *, rng: np.random.Generator
+) -> tuple[int, int, int]:
+    """A pair of clusters to merge, the cheapest union most often, and a large one of those then left to split.
+
+    `between` is the weight between each two clusters. The first of the pair takes the second in, whose name is free.
+    """
+    first, second = np.triu_indices(lam.size, 1)
+    joint = sizes[first] + sizes[second]
+    room = np.minimum(np.minimum(lam[first], lam[second]) * joint, sizes.sum() - joint)
+    union = (cut[first] + cut[second] - 2 * between[first, second]) / np.maximum(room, 1.0)
+    terms = balanced_terms(cut, sizes, lam)
+    order = np.argsort(union - terms[first] - terms[second], kind="stable")
+    chosen = order[min(int(rng.geometric(0.3)) - 1, order.size - 1)]
+    a, b = int(first[chosen]), int(second[chosen])
+    merged = np.array(sizes)
+    merged[a], merged[b] = sizes[a] + sizes[b], 0.0
+    return a, b, int(rng.choice(lam.size, p=merged**2 / (merged**2).sum()))
 
 
 def in_threads(function: Callable[[Item], Outcome], items: Sequence[Item]) -> Iterator[Outcome]:

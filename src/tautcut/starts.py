@@ -90,11 +90,15 @@ def _ncut_seeds(problem: Problem, spectral: Spectral, rng: np.random.Generator) 
 
     def make(number: int, rng: np.random.Generator) -> FloatArray:
         seeds = np.zeros((problem.n_vertices, problem.n_clusters))
-        for r in range(problem.n_clusters):
-            seeds[rng.choice(np.flatnonzero(clusters == r)), r] = 1.0
+        seeds[seed_vertices(clusters, problem.n_clusters, rng=rng), np.arange(problem.n_clusters)] = 1.0
         return spectral.diffuse(seeds)
 
     return make
+
+
+def seed_vertices(clusters: IntArray, n_clusters: int, *, rng: np.random.Generator) -> IntArray:
+    """A vertex of each cluster."""
+    return np.array([rng.choice(np.flatnonzero(clusters == r)) for r in range(n_clusters)])
 
 
 def _ncut(problem: Problem, spectral: Spectral, rng: np.random.Generator) -> StartMaker:

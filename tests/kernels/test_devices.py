@@ -10,9 +10,11 @@ import pytest
 import tautcut.kernels as kernels
 from tautcut import Graph, MTVClustering, Problem, solve
 from tautcut.errors import EngineUnavailableError, InputError
+from tautcut.evolution import STARTS, n_generations
 from tautcut.kernels import card_for, choose, exact_finder, resolved
 from tautcut.kernels.cpu import CpuKernels
 from tautcut.restarts import Plan, best_of_starts
+from tautcut.search import EFFORTS
 
 PATH = Graph.from_edges([(i, i + 1) for i in range(5)])
 START = np.linspace([1.0, 0.0], [0.2, 0.8], 6)
@@ -72,20 +74,34 @@ def test_unknown_devices_are_refused():
 
 
 def test_starts_for_the_card_are_run_together(monkeypatch: pytest.MonkeyPatch):
-    """Three starts reach the card as one batch; the multilevel search hands it its best partition alone."""
+    pytest.importorskip("torch")
     seen: list[int] = []
     problem = Problem(PATH, 2)
 
+    class Card:
+        def starts_that_fit(self, wanted: int) -> int:
+            return wanted
+
     def run_together(problem: Problem, starts: np.ndarray, card: object, **options: object) -> object:
         seen.append(len(starts))
-        assert card == "card"
+        assert isinstance(card, Card)
         return type("Outcome", (), {"best": solve(problem, starts[0])})
 
     monkeypatch.setattr("tautcut.restarts.is_for_card", lambda problem, device: device == "cuda")
-    monkeypatch.setattr("tautcut.restarts.card_for", lambda problem, dtype: "card")
+    monkeypatch.setattr("tautcut.restarts.card_for", lambda problem, dtype: Card())
     monkeypatch.setattr("tautcut.restarts.run_batch", run_together)
-    rng = np.random.default_rng(0)
-    best_of_starts(problem, Plan(init="random", n_init=3, search="none", device="cuda"), rng=rng)
-    best_of_starts(problem, Plan(device="cuda"), rng=rng)
-    assert seen[0] == 3
-    assert set(seen[1:]) == {1}
+    best_of_starts(problem, Plan(init="random", n_init=3, search="none", device="cuda"), rng=np.random.default_rng(0))
+    assert seen == [3]
+
+
+def test_how_many_starts_and_generations_a_card_gets():
+    problem = Problem(Graph.from_edges([(i, i + 1) for i in range(40)]), 3)
+    labelled = Problem(problem.graph, 3, labels=np.r_[0, 1, 2, np.full(38, -1)])
+    assert Plan().n_starts(problem, is_on_card=True) == STARTS
+    assert Plan(search="thorough", init="random").n_starts(problem, is_on_card=True) == 2 * STARTS
+    assert Plan(init="ncut").n_starts(problem, is_on_card=True) == 1
+    assert Plan(n_init=4).n_starts(problem, is_on_card=True) == 4
+    assert Plan().n_starts(labelled, is_on_card=True) == 1
+    assert n_generations(problem, EFFORTS["short"]) == EFFORTS["short"].generations
+    assert n_generations(Problem(problem.graph, 2), EFFORTS["short"]) == 0
+    assert n_generations(labelled, EFFORTS["short"]) == 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,19 +21,26 @@ pytest.importorskip("triton")
 
 import triton.language as tl  # noqa: E402
 
+import tautcut.evolution as evolution  # noqa: E402
 import tautcut.kernels.gpu.engine as engine  # noqa: E402
 import tautcut.kernels.gpu.layout as layout_module  # noqa: E402
 import tautcut.kernels.gpu.spectral as spectral  # noqa: E402
+import tautcut.restarts as restarts  # noqa: E402
 from strategies import random_graph  # noqa: E402
 from tautcut.batch import run_batch  # noqa: E402
 from tautcut.errors import InputError  # noqa: E402
 from tautcut.graph import Graph  # noqa: E402
 from tautcut.kernels import Measures, StepSizes  # noqa: E402
 from tautcut.kernels.gpu import programs  # noqa: E402
+from tautcut.kernels.gpu.moves import CardMoves  # noqa: E402
 from tautcut.kernels.gpu.nearest import nearest_on_card  # noqa: E402
+from tautcut.kernels.moves import descend, finest_level, weights_between  # noqa: E402
 from tautcut.kernels.reference import ReferenceKernels, project  # noqa: E402
 from tautcut.laplacian import diffuse, normalised_cut  # noqa: E402
-from tautcut.problem import Problem  # noqa: E402
+from tautcut.observers import Progress  # noqa: E402
+from tautcut.problem import Problem, cuts  # noqa: E402
+from tautcut.restarts import Plan, best_of_starts  # noqa: E402
+from tautcut.search import EFFORTS  # noqa: E402
 from tautcut.solver import run  # noqa: E402
 from tautcut.stopping import Status, StopRule  # noqa: E402
 
@@ -250,6 +258,132 @@ def test_nearest_neighbours():
     assert all(len(set(row)) == 6 for row in indices.tolist())
 
 
+# ---------------------------------------------------------------- hard partitions
+
+
+@pytest.fixture
+def moves(problem: Problem) -> CardMoves:
+    return CardMoves(kernels_of(problem), np.full(problem.n_clusters, 2))
+
+
+def partitions(problem: Problem, count: int) -> np.ndarray:
+    """Random ones, all clusters there, fixed vertices where they belong."""
+    R, rng = problem.n_clusters, np.random.default_rng(3)
+    labels = np.stack([rng.permutation(np.arange(N) % R) for _ in range(count)])
+    return np.where(problem.is_labelled, problem.labels, labels)
+
+
+def on_card(moves: CardMoves, labels: np.ndarray) -> torch.Tensor:
+    return torch.cat([moves.labels_of(one) for one in labels])
+
+
+def off_card(problem: Problem, rows: torch.Tensor) -> np.ndarray:
+    card = kernels_of(problem)
+    return np.stack([card.in_graph_order(one) for one in rows])
+
+
+def test_partitions_cost_what_they_cost_on_the_host(problem: Problem, moves: CardMoves):
+    labels, unit = partitions(problem, 3), kernels_of(problem).unit
+    expected = [problem.partition(one).energy / unit for one in labels]
+    assert np.allclose(moves.energies(on_card(moves, labels)), expected, rtol=1e-6)
+    cut, sizes, between = moves.clusters(on_card(moves, labels)[0])
+    level = finest_level(problem.graph, problem.is_labelled)
+    assert np.allclose(cut * unit, cuts(problem.graph, labels[0], problem.n_clusters), rtol=1e-6)
+    assert np.array_equal(sizes, np.bincount(labels[0], minlength=problem.n_clusters))
+    assert np.allclose(between * unit, weights_between(level, labels[0], problem.n_clusters), rtol=1e-5, atol=1e-6)
+
+
+def test_a_cluster_that_is_too_small_costs_more_than_any_other(problem: Problem):
+    labels = partitions(problem, 1)
+    few = CardMoves(kernels_of(problem), np.full(problem.n_clusters, N))
+    assert few.energies(on_card(few, labels))[0] > 1e11
+
+
+def test_moves_end_where_no_vertex_can_be_moved(problem: Problem, moves: CardMoves):
+    """The processor's greedy moves, one vertex at a time, find nothing more to do."""
+    labels = partitions(problem, 2)
+    found = off_card(problem, moves.descend(on_card(moves, labels)))
+    level, smallest = finest_level(problem.graph, problem.is_labelled), np.full(problem.n_clusters, 2.0)
+    for before, after in zip(labels, found, strict=True):
+        start, end = problem.partition(before), problem.partition(after)
+        assert end.energy < start.energy
+        assert np.array_equal(after[problem.is_labelled], before[problem.is_labelled])
+        assert (end.sizes >= np.minimum(2, start.sizes)).all()
+        again = problem.partition(descend(level, after, problem.lam, smallest)[0])
+        assert again.energy == pytest.approx(end.energy, rel=1e-5)
+
+
+def test_merging_and_splitting_keeps_every_other_cluster(monkeypatch: pytest.MonkeyPatch):
+    problem = Problem(random_graph(N, 4 * N, seed=1, is_weighted=False, n_isolated=0), 4)
+    card = CardMoves(kernels_of(problem), np.ones(4, dtype=int))
+    labels = partitions(problem, 2)
+    plans, shares = [(0, 1, 2), (2, 3, 2)], np.array([0.25, 0.5])
+    found = off_card(problem, card.merge_and_split(on_card(card, labels), plans, shares, seed=1))
+    again = off_card(problem, card.merge_and_split(on_card(card, labels), plans, shares, seed=1))
+    assert np.array_equal(found, again)
+    assert (found[0][labels[0] == 1] == 0).all()
+    assert np.bincount(found[0]).tolist() == [24, 3, 9, 12]
+    assert set(labels[0][found[0] == 1]) == {2}
+    assert np.bincount(found[1]).tolist() == [12, 12, 12, 12]
+    assert np.array_equal(found[1][labels[1] < 2], labels[1][labels[1] < 2])
+
+
+def test_half_way_between_a_partition_and_itself_is_that_partition(problem: Problem, moves: CardMoves):
+    R = problem.n_clusters
+    labels = np.random.default_rng(0).permutation(np.arange(N) % R)
+    first, renamed = on_card(moves, np.stack([labels, np.roll(np.arange(R), 1)[labels]]))
+    expected = moves.soften(first[None], 0.5)[0]
+    assert torch.equal(moves.mix(first, renamed, 0.5), expected)
+
+
+def test_evolution_keeps_the_best_and_repeats_itself(small: Problem, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(evolution, "STARTS", 3)
+    smallest, stop = np.full(3, 5), StopRule(max_iter=4)
+
+    def champions() -> list[float]:
+        population = evolution.CardEvolution(kernels_of(small), smallest, stop=stop)
+        first = population.solve(random_starts(small, 2))
+        energies = [first.partition.energy, population.champion.energy]
+        for _ in population.generations(2, rng=np.random.default_rng(0)):
+            energies.append(population.champion.energy)
+        assert (population.champion.sizes >= smallest).all()
+        assert population.refine(population.champion).energy <= energies[-1]
+        return energies
+
+    found = champions()
+    assert sorted(found, reverse=True) == found
+    assert champions() == found
+
+
+@pytest.mark.parametrize(
+    ("plan", "few"),
+    [
+        (Plan(device="cuda"), False),
+        (Plan(device="cuda", init="ncut-seeds", n_init=2, search="none"), False),
+        (Plan(device="cuda"), True),
+    ],
+)
+def test_a_plan_for_the_card(plan: Plan, few: bool, monkeypatch: pytest.MonkeyPatch):
+    """Everything from the graph to the partition: starts, Algorithm 1, generations; or the labels' own start."""
+    monkeypatch.setattr("tautcut.restarts.is_for_card", lambda problem, device: True)
+    monkeypatch.setattr("tautcut.restarts.card_for", lambda problem, dtype: kernels_of(problem))
+    for module in (evolution, restarts):
+        monkeypatch.setattr(module, "STARTS", 2)
+    monkeypatch.setattr(spectral, "_DEGREE", 6)
+    block = np.arange(30) // 10
+    joined = np.triu(np.random.default_rng(0).random((30, 30)) < np.where(block[:, None] == block, 0.7, 0.03), 1)
+    labels = np.where(np.arange(30) % 10 == 0, block, -1) if few else None
+    problem = Problem(Graph.from_edges(np.argwhere(joined), n_vertices=30), 3, labels=labels)
+    plan = replace(plan, stop=StopRule(max_iter=10))
+    monkeypatch.setitem(EFFORTS, "short", replace(EFFORTS["short"], generations=1))
+    seen: list[Progress] = []
+    result = best_of_starts(problem, plan, rng=np.random.default_rng(0), observers=[seen.append])
+    assert len(set(zip(result.partition.labels.tolist(), block.tolist(), strict=True))) == 3
+    assert result.n_iter > 0
+    assert {one.phase for one in seen} >= ({"starts"} if plan.search == "short" else {"solve"})
+    assert not few or np.array_equal(result.partition.labels, block)
+
+
 # ---------------------------------------------------------------- on a card alone
 
 
@@ -308,7 +442,7 @@ def test_what_does_not_fit_is_refused_before_it_is_allocated(large: Problem, mon
 def test_starts_that_do_not_fit_together_take_turns(large: Problem, monkeypatch: pytest.MonkeyPatch):
     F, stop = random_starts(large, 5), StopRule(max_iter=40)
     together = run_batch(large, F, kernels_of(large), stop=stop)
-    monkeypatch.setattr(engine.GpuKernels, "starts_that_fit", lambda self: 2)
+    monkeypatch.setattr(engine.GpuKernels, "starts_that_fit", lambda self, wanted: min(2, wanted))
     by_turns = run_batch(large, F, kernels_of(large), stop=stop)
     assert np.array_equal(together.energies, by_turns.energies)
     assert np.array_equal(together.best.partition.labels, by_turns.best.partition.labels)

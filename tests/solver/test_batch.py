@@ -70,8 +70,11 @@ class StandIn:
     limits: list[dict[str, Any]] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
 
-    def starts_that_fit(self) -> int:
-        return self.fits
+    def starts_that_fit(self, wanted: int) -> int:
+        return min(self.fits, wanted)
+
+    def joined(self, tensors: list[np.ndarray]) -> np.ndarray:
+        return np.concatenate(tensors)
 
     def in_rows(self, starts: np.ndarray) -> np.ndarray:
         return starts

@@ -6,10 +6,11 @@ many starts at once, each at its own point of Algorithm 1; the card decides, and
 
 from __future__ import annotations
 
+import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -26,9 +27,11 @@ from tautcut.problem import FloatArray, IntArray, Partition, Problem
 _TILE, _FEWEST_LANES = 128, 4  # values of F in one block, rows times columns rounded up to a power of two; rows
 _UNROLL = 2  # edges of a row in flight at a time
 _MOST_CLUSTERS = 1024
-_BLOCKS_OF_PROGRAM, _MOST_PROGRAMS = 4, 16384  # that share a start's edges, in `vary`
-_SURVEY_TILE, _TILES_OF_PROGRAM, _MOST_SURVEYORS = 1024, 2, 1024  # that share a start's values, in `survey`
-_ROUNDS_OF_GRAPH, _REPLAYS = 4, 4  # rounds in one captured graph, and how often it runs before the host looks
+_BLOCKS_OF_PROGRAM, _MOST_PROGRAMS = 4, 32768  # that share a start's edges, in `vary`
+_SURVEY_TILE, _TILES_OF_PROGRAM, _MOST_SURVEYORS = 512, 4, 8192  # that share a start's values, in `survey`
+_SURVEY_WARPS, _SELECT_WARPS = 1, 4
+_ROUNDS_OF_GRAPH = 2  # rounds in one captured graph
+_LOOK_EVERY, _MOST_REPLAYS = 0.02, 24  # seconds between the host's looks, and graphs run in that time at most
 _COPY_WIDTH = 4096
 _NORM_ROUNDS = 20  # of the power iteration that bounds ‖K‖₂
 _SPARE = 0.9  # share of the free memory that a batch may take
@@ -136,8 +139,9 @@ class GpuKernels:
 
     @property
     def n_surveyors(self) -> int:
-        rows = self.rows_surveyed * _TILES_OF_PROGRAM
-        return max(1, min(_MOST_SURVEYORS, -(-self.problem.n_vertices // rows)))
+        tiles = -(-self.problem.n_vertices // self.rows_surveyed)
+        wanted = min(_MOST_SURVEYORS, -(-tiles // _TILES_OF_PROGRAM))
+        return max(wanted, -(-tiles // int(on_card.MOST_TILES.value)))
 
     @property
     def rows_surveyed(self) -> int:
@@ -156,7 +160,7 @@ class GpuKernels:
         """Memory that one start of a batch takes: P, four planes of F, the best F, as much to make them, and sums."""
         n, R = self.problem.n_vertices, self.problem.n_clusters
         duals = self.layout.n_slots * R * torch.empty(0, dtype=self.duals).element_size()
-        sums = 8 * (on_card.SUMS.value * self.n_surveyors + 2 * self.n_varying)
+        sums = (16 + 4 * on_card.THRESHOLDS.value) * self.n_surveyors + 24 * self.n_varying
         small = (sums + 4 * on_card.CANDIDATES.value) * R + 4 * self.layout.n_blocks
         return int(duals + 10 * n * R * 4 + 2 * n * 4 + small)
 
@@ -164,13 +168,14 @@ class GpuKernels:
         """Memory that the starts share."""
         return int(self.layout.n_slots * (8 if self.is_weighted else 4) + 16 * self.problem.n_vertices)
 
-    def starts_that_fit(self) -> int:
-        """How many starts the card's free memory holds; refuses a graph of which not even one fits."""
+    def starts_that_fit(self, wanted: int = 1) -> int:
+        """How many of the wanted starts the card's memory holds; refuses a graph of which not even one fits."""
         if self.device.type != "cuda":
-            return 1 << 20
-        unused = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
-        free = int(_SPARE * torch.cuda.mem_get_info(self.device)[0]) + unused
+            return wanted
+        free = int(_SPARE * torch.cuda.mem_get_info(self.device)[0])
         shared = 0 if "tensors" in self.__dict__ else self.bytes_of_graph()
+        if (free - shared) // self.bytes_of_start() < wanted:  # what torch holds and does not use is slow to ask for
+            free += torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
         fits = (free - shared) // self.bytes_of_start()
         if fits < 1:
             needed = (shared + self.bytes_of_start()) / 2**30
@@ -179,7 +184,7 @@ class GpuKernels:
                 f"{self.problem.n_clusters} clusters need {needed:.1f} GiB on the card; {free / 2**30:.1f} GiB "
                 "are free. Ask for fewer clusters or neighbours, free the card's memory, or use device='cpu'."
             )
-        return int(fits)
+        return int(min(fits, wanted))
 
     def in_rows(self, values: Any) -> torch.Tensor:
         """An array (…, vertex, column) as a tensor (…, row, column) on the card, in float32; a tensor as it is."""
@@ -193,6 +198,10 @@ class GpuKernels:
         ordered = torch.empty_like(rows)
         ordered[self.tensors["order"]] = rows
         return ordered.cpu().numpy()
+
+    def joined(self, tensors: list[torch.Tensor]) -> torch.Tensor:
+        """Tensors over several starts as one."""
+        return torch.cat(tensors)
 
     def feasible(self, F: torch.Tensor) -> torch.Tensor:
         """The nearest point of C: rows on the simplex, e_r where a label is fixed. F is (start, row, cluster)."""
@@ -273,8 +282,11 @@ class Batch:
         self.labels = self.X[:, 0].argmax(dim=2).to(torch.int32)
         self.best_F, self.best_labels = self.X[:, 0].clone(), self.labels.clone()
         self.norms = torch.zeros((S, layout.n_blocks), dtype=torch.float32, device=device)
-        self.variations = torch.zeros((S, 2, R, kernels.n_varying), dtype=torch.float64, device=device)
-        self.sums = torch.zeros((S, on_card.SUMS.value, R, kernels.n_surveyors), dtype=torch.float64, device=device)
+        self.variations = torch.zeros((S, 3, R, kernels.n_varying), dtype=torch.float64, device=device)
+        self.steps = torch.zeros((S, kernels.n_varying), dtype=torch.float64, device=device)
+        self.sums = torch.zeros((S, 2, R, kernels.n_surveyors), dtype=torch.float64, device=device)
+        reached = (S, R, kernels.n_surveyors, on_card.THRESHOLDS.value)
+        self.counts = torch.zeros(reached, dtype=torch.int32, device=device)
         self.candidates = torch.zeros((S, R, on_card.CANDIDATES.value), dtype=torch.float32, device=device)
         self.brackets = torch.zeros((S, R, on_card.BRACKETS.value), dtype=torch.int32, device=device)
         self.brackets[:, :, : on_card.LOW.value] = torch.linspace(
@@ -295,7 +307,11 @@ class Batch:
         self.history = torch.zeros((S, n_history, 4), dtype=torch.float64, device=device)
         self.active = torch.full((_width(S),), -1, dtype=torch.int32, device=device)
         self.active[:S] = torch.arange(S, dtype=torch.int32, device=device)
-        self._captured: dict[int, Any] = {}
+        self._rounds: dict[int, Callable[[], None]] = {}
+        is_card = device.type == "cuda"
+        self._side = torch.cuda.Stream(device) if is_card else None
+        self._sent = torch.cuda.Event() if is_card else None
+        self._seen = [torch.empty(a.shape, dtype=a.dtype, pin_memory=is_card) for a in (self.words, self.reals)]
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -318,7 +334,7 @@ class Batch:
     def launch_vary(self, width: int) -> None:
         kernels, graph, G = self._kernels, self._graph, self._kernels.n_varying
         on_card.vary[(G, width)](
-            self.X, self.labels, self.variations, self.words, self.active,
+            self.X, self.labels, self.variations, self.norms, self.steps, self.words, self.active,
             graph["offsets"], graph["neighbours"], graph["weights"], *self._where, kernels.layout.n_blocks,
             G=G, **kernels.shape,
         )  # fmt: skip
@@ -327,30 +343,38 @@ class Batch:
         kernels, G = self._kernels, self._kernels.n_surveyors
         n, R = kernels.problem.n_vertices, kernels.problem.n_clusters
         on_card.survey[(G, width)](
-            self.X, self.labels, self.sums, self.candidates, self.brackets, self.words, self.active, n,
-            G=G, R=R, RP=kernels.RP, ROWS=kernels.rows_surveyed, num_warps=4,
+            self.X, self.sums, self.counts, self.candidates, self.brackets, self.words, self.active, n,
+            G=G, R=R, RP=kernels.RP, ROWS=kernels.rows_surveyed, num_warps=_SURVEY_WARPS,
         )  # fmt: skip
 
     def launch_select(self, width: int) -> None:
         kernels, graph = self._kernels, self._graph
         n, R = kernels.problem.n_vertices, kernels.problem.n_clusters
         on_card.select[(R, width)](
-            self.variations, self.sums, self.candidates, self.brackets, self.columns, self.words, self.active,
-            graph["lam"], graph["rank"], n,
-            G_VARY=kernels.n_varying, G=kernels.n_surveyors, R=R, WIDTH=512, num_warps=1,
+            self.variations, self.sums, self.counts, self.candidates, self.brackets, self.columns, self.words,
+            self.active, graph["lam"], graph["rank"], n,
+            G_VARY=kernels.n_varying, G=kernels.n_surveyors, R=R, WIDTH=512, num_warps=_SELECT_WARPS,
         )  # fmt: skip
 
     def launch_measure(self, width: int) -> None:
-        self.launch_vary(width)
-        self.launch_survey(width)
+        if self._side is None:
+            self.launch_survey(width)
+            self.launch_vary(width)
+        else:  # side by side: neither fills the card when starts are few
+            main = torch.cuda.current_stream(self._kernels.device)
+            self._side.wait_stream(main)
+            with torch.cuda.stream(self._side):
+                self.launch_survey(width)
+            self.launch_vary(width)
+            main.wait_stream(self._side)
         self.launch_select(width)
 
     def launch_decide(self, width: int) -> None:
         kernels = self._kernels
         n, R = kernels.problem.n_vertices, kernels.problem.n_clusters
         on_card.decide[(width,)](
-            self.columns, self.words, self.reals, self.norms, self.history, self.active, self._graph["lam"],
-            self.shared, n, kernels.layout.n_blocks, *self.limits, R=R, RP=kernels.RP, num_warps=1,
+            self.columns, self.words, self.reals, self.steps, self.history, self.active, self._graph["lam"],
+            self.shared, n, *self.limits, G=kernels.n_varying, R=R, RP=kernels.RP, num_warps=1,
         )  # fmt: skip
         on_card.save[(triton.cdiv(n * R, _COPY_WIDTH), width)](
             self.X, self.labels, self.best_F, self.best_labels, self.words, self.active, n, R=R, WIDTH=_COPY_WIDTH,
@@ -373,51 +397,59 @@ class Batch:
     # ------------------------------------------------------------ the run
 
     def run(self) -> Iterator[list[Look]]:
-        """Rounds until every start is done; after every few, where each of them stands."""
-        running = len(self)
+        """Rounds until every start is done; after every few, where each of them stands. The card goes on meanwhile."""
+        running, replays = len(self), 1
+        self._advance(_width(running), replays)
+        began = time.perf_counter()
         while running:
-            self._advance(_width(running))
-            yield self.look()
-            running = self._compact()
-
-    def _advance(self, width: int) -> None:
-        if self._kernels.device.type != "cuda":
-            self.launch_round(width)
-            return
-        if width not in self._captured:
-            self._captured[width] = self._capture(width)
-        for _ in range(_REPLAYS):
-            self._captured[width].replay()
-
-    def _capture(self, width: int) -> Any:
-        """A graph of several rounds: one launch of the host's for many of the card's."""
-        self.launch_round(width)  # compiles, and is a round like any other
-        graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream(self._kernels.device)
-        torch.cuda.synchronize(self._kernels.device)
-        with torch.cuda.stream(stream):
-            graph.capture_begin()
-            for _ in range(_ROUNDS_OF_GRAPH):
-                self.launch_round(width)
-            graph.capture_end()
-        return graph
-
-    def _compact(self) -> int:
-        """Fill the first places with the starts that still run; how many there are."""
-        phases = self.words[:, on_card.PHASE.value].cpu().numpy()
-        running = np.flatnonzero(phases != on_card.DONE.value)
-        places = np.full(self.active.numel(), -1, dtype=np.int32)
-        places[: running.size] = running
-        self.active.copy_(torch.from_numpy(places))
-        return int(running.size)
+            self._send()
+            self._advance(_width(running), replays)
+            looks = self._receive()
+            pace = (time.perf_counter() - began) / replays
+            began = time.perf_counter()
+            replays = max(1, min(_MOST_REPLAYS, int(_LOOK_EVERY / pace)))
+            running = self._compact([number for number, one in enumerate(looks) if not one.status])
+            yield looks
 
     def look(self) -> list[Look]:
-        words, reals = self.words.cpu().numpy(), self.reals.cpu().numpy()
+        """Where each start stands."""
+        self._send()
+        return self._receive()
+
+    def _send(self) -> None:
+        """Set the starts' words and reals on their way to the host."""
+        for there, here in zip((self.words, self.reals), self._seen, strict=True):
+            here.copy_(there, non_blocking=True)
+        if self._sent is not None:
+            self._sent.record()
+
+    def _receive(self) -> list[Look]:
+        if self._sent is not None:
+            self._sent.synchronize()
         chosen = (on_card.STATUS, on_card.ITERATIONS, on_card.OUTER)
         energies = (on_card.ENERGY, on_card.BEST, on_card.RELAXED)
         return [
             Look(*(int(word[i.value]) for i in chosen), *(float(real[i.value]) for i in energies))
-            for word, real in zip(words, reals, strict=True)
+            for word, real in zip(*(seen.tolist() for seen in self._seen), strict=True)
         ]
+
+    def _advance(self, width: int, replays: int) -> None:
+        if width not in self._rounds:
+            self.launch_round(width)  # compiles, and is a round like any other
+            self._rounds[width] = recorded(partial(self._some_rounds, width), self._kernels.device)
+        for _ in range(replays):
+            self._rounds[width]()
+
+    def _some_rounds(self, width: int) -> None:
+        for _ in range(_ROUNDS_OF_GRAPH):
+            self.launch_round(width)
+
+    def _compact(self, running: list[int]) -> int:
+        """Fill the first places with the starts that still run; how many there are."""
+        places = np.full(self.active.numel(), -1, dtype=np.int32)
+        places[: len(running)] = running
+        self.active.copy_(torch.from_numpy(places))
+        return len(running)
 
     def best(self, s: int) -> tuple[Partition, FloatArray]:
         """The best partition of start s, and the F that it was read from."""
@@ -454,6 +486,20 @@ def _row_sums(graph: Graph, values: FloatArray) -> FloatArray:
 def _width(running: int) -> int:
     """Places to launch for: a few sizes, so that few graphs are captured."""
     return int(triton.next_power_of_2(running))
+
+
+def recorded(work: Callable[[], None], device: torch.device) -> Callable[[], None]:
+    """The same work as one launch of the host's, a CUDA graph that has not run yet; without a card, the work itself."""
+    if device.type != "cuda":
+        return work
+    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream(device)
+    torch.cuda.synchronize(device)
+    with torch.cuda.stream(stream):
+        graph.capture_begin()
+        work()
+        graph.capture_end()
+    replay: Callable[[], None] = graph.replay
+    return replay
 
 
 def require_card() -> None:

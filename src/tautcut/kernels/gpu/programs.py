@@ -1,9 +1,9 @@
 """The programs that run on the card, in Triton. One round of Algorithm 1 is six launches: `iterate` (duals, divergence,
-primal step, projection, extrapolation), `vary` (T and cuts), `survey` (sizes, and a bracket's worth of candidates for
+primal step, projection, extrapolation), `vary` (T, cuts and sizes), `survey` (a bracket's worth of candidates for
 each λ-median), `select` (sums up, finds the medians, B), `decide` (descent estimate, outer step, stopping) and `save`
 (the best partition). Every start of a batch is at its own point of the algorithm, kept in small tables in the card's
 memory, so that no launch waits for the host. Sums have a fixed order and shared counters hold whole numbers: the same
-input gives the same bits. `select` and `decide` run in a single warp each, because they read what they then overwrite.
+input gives the same bits. `decide` runs in a single warp, because it reads what it then overwrites.
 
 F ∈ [0, 1], so the bits of a value, read as an integer, are in the values' own order: medians are searched among those.
 """
@@ -34,16 +34,14 @@ T, B, MEDIAN, TIE, CUT, SIZE, FOUND, T_K, B_K, MEDIAN_K, SCALE, UP, LEVEL, DOWN,
 COLUMNS = tl.constexpr(16)
 
 # Brackets: thresholds of a start and cluster; the values in [LOW, HIGH) are candidates for its median.
-LOW, HIGH, LAST, MOVE, TAKEN = (tl.constexpr(i) for i in range(6, 11))
-THRESHOLDS = tl.constexpr(8)
-BRACKETS = tl.constexpr(16)
+LOW, HIGH, LAST, MOVE, TAKEN = (tl.constexpr(i) for i in range(14, 19))
+THRESHOLDS = tl.constexpr(16)
+OTHERS = tl.constexpr(14)  # thresholds beside the bracket's two ends
+BRACKETS = tl.constexpr(32)
 CANDIDATES = tl.constexpr(2048)
 TOP = tl.constexpr(0x3F800001)  # above the bits of 1.0
+MOST_TILES = tl.constexpr(255)
 MOST_MISSES = tl.constexpr(64)  # in a row; a bracket of all values is down to one of them in a dozen
-
-# Sums that `survey` leaves to `select`; the counts of values above each threshold come last.
-SUM_SIZE, SUM_ABOVE, SUM_BELOW, SUM_COUNTS = (tl.constexpr(i) for i in range(4))
-SUMS = tl.constexpr(3 + 8)
 
 # Reals and whole numbers that all starts share.
 LIPSCHITZ, TOL, EPSILON, PROGRESS = (tl.constexpr(i) for i in range(4))
@@ -161,10 +159,11 @@ def iterate(
 
 @triton.jit
 def vary(
-    X, labels, variations, words, active, offsets, neighbours, weights, n, n_short, n_short_blocks, n_blocks,
+    X, labels, variations, norms, steps, words, active, offsets, neighbours, weights,
+    n, n_short, n_short_blocks, n_blocks,
     G: tl.constexpr, R: tl.constexpr, RP: tl.constexpr, V: tl.constexpr, E: tl.constexpr, IS_WEIGHTED: tl.constexpr,
 ):  # fmt: skip
-    """T and the cut of each cluster, summed over every G-th block of one start; each edge is seen from both ends."""
+    """T, cut and size of each cluster, and ‖F − F^k‖², over every G-th block of one start; edges are seen twice."""
     s = tl.load(active + tl.program_id(1)).to(tl.int64)
     if s < 0:
         return
@@ -177,8 +176,11 @@ def vary(
     is_column = r < R
     variation = tl.zeros([V, RP], tl.float32)
     cut = tl.zeros([V, RP], tl.float32)
+    size = tl.zeros([V, RP], tl.float32)
+    squared_step = tl.zeros([], tl.float64)
     for block in range(tl.program_id(0), n_blocks, G):
-        row, _counts = _rows(block, n_short, n_short_blocks, V)
+        squared_step += tl.load(norms + s * n_blocks + block)
+        row, counts = _rows(block, n_short, n_short_blocks, V)
         own = tl.load(F + (row[:, None] * R + r), mask=is_column, other=0.0)
         label = tl.load(mine + row)
         first, last = tl.load(offsets + block), tl.load(offsets + block + 1)
@@ -196,19 +198,48 @@ def vary(
                 variation += tl.sum(tl.abs(own[None, :, :] - other), 0)
                 crossing += tl.sum(differs, 0)
             place += E * V
-        cut += tl.where(label[:, None] == r, crossing[:, None], 0.0)
-    out = variations + (s * 2 * R + tl.arange(0, RP)) * G + tl.program_id(0)
+        is_mine = label[:, None] == r
+        cut += tl.where(is_mine, crossing[:, None], 0.0)
+        size += (is_mine & counts[:, None]).to(tl.float32)
+    out = variations + (s * 3 * R + tl.arange(0, RP)) * G + tl.program_id(0)
     mask = tl.arange(0, RP) < R
     tl.store(out, tl.sum(variation.to(tl.float64), 0), mask=mask)
     tl.store(out + R * G, tl.sum(cut.to(tl.float64), 0), mask=mask)
+    tl.store(out + 2 * R * G, tl.sum(size.to(tl.float64), 0), mask=mask)
+    tl.store(steps + s * G + tl.program_id(0), squared_step)
+
+
+@triton.jit
+def _four_thresholds(bracket, is_column):
+    t_0 = tl.load(bracket, mask=is_column, other=TOP).to(tl.float32, bitcast=True)
+    t_1 = tl.load(bracket + 1, mask=is_column, other=TOP).to(tl.float32, bitcast=True)
+    t_2 = tl.load(bracket + 2, mask=is_column, other=TOP).to(tl.float32, bitcast=True)
+    t_3 = tl.load(bracket + 3, mask=is_column, other=TOP).to(tl.float32, bitcast=True)
+    return t_0, t_1, t_2, t_3
+
+
+@triton.jit
+def _four_counts(value, t_0, t_1, t_2, t_3):
+    """Which of four thresholds each value reaches: a byte for each."""
+    low_half = tl.where(value >= t_0, 1, 0) + tl.where(value >= t_1, 1 << 8, 0)
+    return low_half + tl.where(value >= t_2, 1 << 16, 0) + tl.where(value >= t_3, 1 << 24, 0)
+
+
+@triton.jit
+def _store_four_counts(packed, out, mask):
+    for k in tl.static_range(0, 4):
+        tl.store(out + k, tl.sum((packed >> (8 * k)) & 255, 0), mask=mask)
 
 
 @triton.jit
 def survey(
-    X, labels, sums, candidates, brackets, words, active, n,
+    X, sums, counts, candidates, brackets, words, active, n,
     G: tl.constexpr, R: tl.constexpr, RP: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
-    """The values of one start's F: how many lie above each threshold, and those near each λ-median."""
+    """The values of one start's F: how many lie above each threshold, and those near each λ-median.
+
+    Counts of four thresholds share a word, so a program may read MOST_TILES tiles, and no more.
+    """
     s = tl.load(active + tl.program_id(1)).to(tl.int64)
     if s < 0:
         return
@@ -219,37 +250,47 @@ def survey(
     r = tl.arange(0, RP)[None, :]
     is_column = r < R
     bracket = brackets + (s * R + r) * BRACKETS
-    k = tl.arange(0, THRESHOLDS)[:, None]
-    thresholds = tl.load(bracket + k, mask=is_column & (k >= 0), other=0).to(tl.float32, bitcast=True)
     low_bits = tl.load(bracket + LOW, mask=is_column, other=0)
     high_bits = tl.load(bracket + HIGH, mask=is_column, other=0)
     low, high = low_bits.to(tl.float32, bitcast=True), high_bits.to(tl.float32, bitcast=True)
-    column = tl.arange(0, RP)
     is_collected = is_column & (high_bits - low_bits > 1)
-    size = tl.zeros([ROWS, RP], tl.float32)
+    t_0, t_1, t_2, t_3 = _four_thresholds(bracket, is_column)
+    t_4, t_5, t_6, t_7 = _four_thresholds(bracket + 4, is_column)
+    t_8, t_9, t_10, t_11 = _four_thresholds(bracket + 8, is_column)
+    t_12, t_13, t_14, t_15 = _four_thresholds(bracket + 12, is_column)
     above = tl.zeros([ROWS, RP], tl.float32)
     below = tl.zeros([ROWS, RP], tl.float32)
-    n_above = tl.zeros([THRESHOLDS, ROWS, RP], tl.int32)
+    counts_0 = tl.zeros([ROWS, RP], tl.int32)
+    counts_4 = tl.zeros([ROWS, RP], tl.int32)
+    counts_8 = tl.zeros([ROWS, RP], tl.int32)
+    counts_12 = tl.zeros([ROWS, RP], tl.int32)
     for first in range(tl.program_id(0) * ROWS, n, G * ROWS):
         row = first + tl.arange(0, ROWS)
         counted = (row < n)[:, None] & is_column
         value = tl.load(F + (row[:, None] * R + r), mask=counted, other=-1.0)
-        label = tl.load(labels + s * n + row, mask=row < n, other=-1)
-        size += (label[:, None] == r).to(tl.float32)
         above += tl.where(value >= high, value, 0.0)
         below += tl.where(counted & (value < low), value, 0.0)
-        n_above += (value[None, :, :] >= thresholds[:, None, :]).to(tl.int32)
-        # Once there are more than fit, one more says nothing new.
-        n_taken = tl.load(bracket + TAKEN, mask=is_column, other=0, volatile=True)
-        is_near = counted & (value >= low) & (value < high) & is_collected & (n_taken <= CANDIDATES)
-        position = tl.atomic_add(bracket + TAKEN + row[:, None] * 0, 1, mask=is_near)
-        tl.store(candidates + (s * R + r) * CANDIDATES + position, value, mask=is_near & (position < CANDIDATES))
-    out = sums + (s * SUMS * R + column) * G + tl.program_id(0)
+        counts_0 += _four_counts(value, t_0, t_1, t_2, t_3)
+        counts_4 += _four_counts(value, t_4, t_5, t_6, t_7)
+        counts_8 += _four_counts(value, t_8, t_9, t_10, t_11)
+        counts_12 += _four_counts(value, t_12, t_13, t_14, t_15)
+        is_near = counted & (value >= low) & (value < high) & is_collected
+        if tl.max(tl.max(is_near.to(tl.int32), 1), 0) > 0:
+            # Once there are more than fit, one more says nothing new.
+            n_taken = tl.load(bracket + TAKEN, mask=is_column, other=0, volatile=True)
+            is_near = is_near & (n_taken <= CANDIDATES)
+            position = tl.atomic_add(bracket + TAKEN + row[:, None] * 0, 1, mask=is_near)
+            tl.store(candidates + (s * R + r) * CANDIDATES + position, value, mask=is_near & (position < CANDIDATES))
+    column = tl.arange(0, RP)
     mask = column < R
-    tl.store(out + SUM_SIZE * R * G, tl.sum(size.to(tl.float64), 0), mask=mask)
-    tl.store(out + SUM_ABOVE * R * G, tl.sum(above.to(tl.float64), 0), mask=mask)
-    tl.store(out + SUM_BELOW * R * G, tl.sum(below.to(tl.float64), 0), mask=mask)
-    tl.store(out[None, :] + (SUM_COUNTS + k) * R * G, tl.sum(n_above, 1).to(tl.float64), mask=is_column & (k >= 0))
+    out = sums + (s * 2 * R + column) * G + tl.program_id(0)
+    tl.store(out, tl.sum(above.to(tl.float64), 0), mask=mask)
+    tl.store(out + R * G, tl.sum(below.to(tl.float64), 0), mask=mask)
+    out = counts + ((s * R + column) * G + tl.program_id(0)) * THRESHOLDS
+    _store_four_counts(counts_0, out, mask)
+    _store_four_counts(counts_4, out + 4, mask)
+    _store_four_counts(counts_8, out + 8, mask)
+    _store_four_counts(counts_12, out + 12, mask)
 
 
 @triton.jit
@@ -264,7 +305,7 @@ def _sum(pointer, G: tl.constexpr, WIDTH: tl.constexpr):
 
 @triton.jit
 def select(
-    variations, sums, candidates, brackets, columns, words, active, lam, rank, n,
+    variations, sums, counts, candidates, brackets, columns, words, active, lam, rank, n,
     G_VARY: tl.constexpr, G: tl.constexpr, R: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     """Sum up one column: T, cut, size; and med_λ, ∂B on ties and B, if the bracket holds the median."""
@@ -274,39 +315,42 @@ def select(
         return
     if tl.load(words + s * WORDS + PHASE) == DONE:
         return
-    mine = sums + (s * SUMS * R + r) * G
     column = columns + s * COLUMNS * R + r
     bracket = brackets + (s * R + r) * BRACKETS
-    taken = tl.load(bracket + TAKEN)
+    k = tl.arange(0, THRESHOLDS)
+    thresholds = tl.load(bracket + k)
+    low, high, taken = tl.load(bracket + LOW), tl.load(bracket + HIGH), tl.load(bracket + TAKEN)
+    last, move = tl.load(bracket + LAST), tl.load(bracket + MOVE)
+    was_found = (tl.load(words + s * WORDS + MISSES) > 0) & (tl.load(column + FOUND * R) > 0.5)
+    tl.debug_barrier()  # every warp has read what is overwritten from here on
     tl.store(bracket + TAKEN, 0)
-    if (tl.load(words + s * WORDS + MISSES) > 0) & (tl.load(column + FOUND * R) > 0.5):
-        return  # found by an earlier look at the same F; the bracket is ready for the next
-    varied = variations + (s * 2 * R + r) * G_VARY
+    if was_found:
+        return  # by an earlier look at the same F; the bracket is ready for the next
+    varied = variations + (s * 3 * R + r) * G_VARY
     tl.store(column + T * R, 0.5 * _sum(varied, G_VARY, WIDTH))
     tl.store(column + CUT * R, _sum(varied + R * G_VARY, G_VARY, WIDTH))
-    tl.store(column + SIZE * R, _sum(mine + SUM_SIZE * R * G, G, WIDTH))
+    tl.store(column + SIZE * R, _sum(varied + 2 * R * G_VARY, G_VARY, WIDTH))
 
-    low, high = tl.load(bracket + LOW), tl.load(bracket + HIGH)
-    last, move = tl.load(bracket + LAST), tl.load(bracket + MOVE)
+    i = tl.arange(0, WIDTH // 2)[:, None]
+    totals = tl.zeros([WIDTH // 2, THRESHOLDS], tl.int32)
+    for first in range(0, G, WIDTH // 2):
+        mine = counts + ((s * R + r) * G + first + i) * THRESHOLDS
+        totals += tl.load(mine + k[None, :], mask=(first + i < G) & (k >= 0)[None, :], other=0)
+    reached = tl.sum(totals, 0)
+    # The tightest thresholds on either side of the median, and how many values lie at or above the bracket's ends.
     k0 = tl.load(rank + r)  # how many values lie above the median, or beside it
-    # The tightest thresholds on either side of the median, and how many values lie at or above them.
-    lower, upper = tl.full([], 0, tl.int32), tl.full([], TOP, tl.int32)
-    n_low, n_high = tl.full([], 0, tl.int32), tl.full([], 0, tl.int32)
-    for k in tl.static_range(0, THRESHOLDS):
-        n_k = _sum(mine + (SUM_COUNTS + k) * R * G, G, WIDTH).to(tl.int32)
-        t_k = tl.load(bracket + k)
-        lower = tl.where((n_k > k0) & (t_k > lower), t_k, lower)
-        upper = tl.where((n_k <= k0) & (t_k < upper), t_k, upper)
-        n_low = n_k if k == LOW else n_low
-        n_high = n_k if k == HIGH else n_high
+    lower = tl.max(tl.where(reached > k0, thresholds, 0), 0)
+    upper = tl.min(tl.where(reached <= k0, thresholds, TOP), 0)
+    n_low = tl.sum(tl.where(k == LOW, reached, 0), 0)
+    n_high = tl.sum(tl.where(k == HIGH, reached, 0), 0)
     holds = (n_low > k0) & (n_high <= k0)
     is_found = holds & ((taken <= CANDIDATES) | (high - low == 1))
     tl.store(column + FOUND * R, tl.where(is_found, 1.0, 0.0).to(tl.float64))
     if is_found:
-        i = tl.arange(0, CANDIDATES)
+        c = tl.arange(0, CANDIDATES)
         n_kept = tl.where(high - low == 1, 0, taken)
-        value = tl.load(candidates + (s * R + r) * CANDIDATES + i, mask=i < n_kept, other=-1.0)
-        bits = tl.where(i < n_kept, value.to(tl.int32, bitcast=True), -1)
+        value = tl.load(candidates + (s * R + r) * CANDIDATES + c, mask=c < n_kept, other=-1.0)
+        bits = tl.where(c < n_kept, value.to(tl.int32, bitcast=True), -1)
         found, beyond = low, high
         while beyond - found > 1:
             middle = found + (beyond - found) // 2
@@ -317,11 +361,12 @@ def select(
         n_above = n_high + tl.sum((bits > found).to(tl.int32), 0)
         n_below = n - n_low + tl.sum(((bits >= 0) & (bits < found)).to(tl.int32), 0)
         # In whole numbers: candidates lie in no particular order.
-        whole = tl.where(i < n_kept, (value.to(tl.float64) * 274877906944.0).to(tl.int64), 0)
+        whole = tl.where(c < n_kept, (value.to(tl.float64) * 274877906944.0).to(tl.int64), 0)
         high_part = tl.sum(tl.where(bits > found, whole, 0), 0).to(tl.float64) / 274877906944.0
         low_part = tl.sum(tl.where(bits < found, whole, 0), 0).to(tl.float64) / 274877906944.0
-        sum_above = _sum(mine + SUM_ABOVE * R * G, G, WIDTH) + high_part
-        sum_below = _sum(mine + SUM_BELOW * R * G, G, WIDTH) + low_part
+        summed = sums + (s * 2 * R + r) * G
+        sum_above = _sum(summed, G, WIDTH) + high_part
+        sum_below = _sum(summed + R * G, G, WIDTH) + low_part
         lam_r = tl.load(lam + r)
         balance = lam_r * (sum_above - n_above * median) + (n_below * median - sum_below)
         tl.store(column + MEDIAN * R, median)
@@ -336,30 +381,28 @@ def select(
         reach = tl.minimum(tl.maximum(tl.minimum(reach, 4 * move.to(tl.int64)), 64), 1 << 23).to(tl.int32)
         reach = tl.where(room > 0, reach, 0)
         low, high = tl.maximum(found - reach, 0), tl.minimum(found + reach + 1, TOP)
-        near = tl.minimum(tl.maximum(tl.maximum(reach, move), 64), 1 << 24)
-        tl.store(bracket + 0, tl.maximum(low - 32 * near, 0))
-        tl.store(bracket + 1, tl.maximum(low - 6 * near, 0))
-        tl.store(bracket + 2, tl.maximum(low - near, 0))
-        tl.store(bracket + 3, tl.minimum(high + near, TOP))
-        tl.store(bracket + 4, tl.minimum(high + 6 * near, TOP))
-        tl.store(bracket + 5, tl.minimum(high + 32 * near, TOP))
+        # On either side thresholds at growing distances, in case the median has gone further.
+        near = tl.maximum(tl.maximum(reach, move), 64).to(tl.int64)
+        for j in tl.static_range(0, OTHERS // 2):
+            tl.store(bracket + j, tl.maximum(low - (near << (2 * j)), 0).to(tl.int32))
+            tl.store(bracket + OTHERS // 2 + j, tl.minimum(high + (near << (2 * j)), TOP).to(tl.int32))
         tl.store(bracket + LAST, found)
         tl.store(bracket + MOVE, move)
     else:
         # Look again between the two thresholds, with others evenly between them and one to set their lower end apart.
         low, high = lower, upper
-        step = (high - low) // 6
+        step = (high - low) // OTHERS
         tl.store(bracket + 0, low + 1)
-        for k in tl.static_range(1, 6):
-            tl.store(bracket + k, low + k * step)
+        for j in tl.static_range(1, OTHERS):
+            tl.store(bracket + j, low + j * step)
     tl.store(bracket + LOW, low)
     tl.store(bracket + HIGH, high)
 
 
 @triton.jit
 def decide(
-    columns, words, reals, norms, history, active, lam, shared, n, n_blocks,
-    max_iter, max_inner, patience, n_history, R: tl.constexpr, RP: tl.constexpr,
+    columns, words, reals, steps, history, active, lam, shared, n,
+    max_iter, max_inner, patience, n_history, G: tl.constexpr, R: tl.constexpr, RP: tl.constexpr,
 ):  # fmt: skip
     """After a measurement of one start: the descent estimate, and at the end of an outer step all that follows."""
     s = tl.load(active + tl.program_id(0)).to(tl.int64)
@@ -386,11 +429,7 @@ def decide(
         return
     tl.store(word + MISSES, 0)
 
-    i = tl.arange(0, 1024)
-    squares = tl.zeros([1024], tl.float64)
-    for first in range(0, n_blocks, 1024):
-        squares += tl.load(norms + s * n_blocks + first + i, mask=first + i < n_blocks, other=0.0).to(tl.float64)
-    squared_step = tl.sum(squares, 0)
+    squared_step = _sum(steps + s * G, G, 512)
     tl.store(real + SQUARED_STEP, squared_step)
 
     T_r = tl.load(column + T * R, mask=is_column, other=0.0)

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from tautcut.kernels.gpu.engine import GpuKernels
+from tautcut.kernels.gpu.engine import GpuKernels, recorded
 from tautcut.laplacian import nearest_partition
 from tautcut.problem import FloatArray, IntArray
 
-_CHECK_EVERY = 5  # iterations of the conjugate gradients between looks at the residuals
+_CHECK_EVERY = 4  # iterations of the conjugate gradients between looks at the residuals
 _DEGREE, _ROUNDS = 30, 20  # of the Chebyshev filter, and how often it is applied at most
 _RESIDUAL = 1e-4
 _OFFSET = 0.5  # as in `tautcut.laplacian`: the regularisation of the published Ncut program
@@ -36,6 +36,15 @@ class CardSpectral:
         diffused: FloatArray = self.kernels.in_graph_order(X).astype(np.float64)
         return diffused
 
+    def diffuse_seeds(self, vertices: IntArray) -> torch.Tensor:
+        """(I + L)⁻¹ B for starts at once, on the card: B of start s is e_r at `vertices[s, r]`, and zero elsewhere."""
+        kernels = self.kernels
+        S, R = vertices.shape
+        row_of = np.argsort(kernels.layout.order)
+        B = torch.zeros((S, kernels.problem.n_vertices, R), device=kernels.device)
+        B[np.arange(S)[:, None], row_of[vertices], np.arange(R)] = 1.0
+        return self.laplacian.diffuse(B)
+
     def normalised_cut(self, n_clusters: int, *, rng: np.random.Generator) -> IntArray:
         """The clusters of the normalised cut; the nearest partition to the eigenvectors is found on the host."""
         V = self.laplacian.leading_eigenvectors(n_clusters, rng=rng)
@@ -54,7 +63,7 @@ class Laplacian:
         """L X."""
         return -self._kernels.minus_laplacian(X, self._kernels.tensors["weights"])
 
-    def diffuse(self, B: torch.Tensor, *, tol: float = 1e-4, max_iter: int = 50) -> torch.Tensor:
+    def diffuse(self, B: torch.Tensor, *, tol: float = 1e-4, max_iter: int = 48) -> torch.Tensor:
         """Solve (I + L) X = B by conjugate gradients with the Jacobi preconditioner, all columns together.
 
         Less exactly than the host does: a start need not be better.
@@ -62,22 +71,28 @@ class Laplacian:
         inverse = 1.0 / (1.0 + self.degrees)
         X = inverse * B
         residual = B - X - self.times(X)
-        Z = inverse * residual
-        P = Z.clone()
-        rho = _dots(residual, Z)
+        P = inverse * residual
+        rho = _dots(residual, P)
         threshold = tol**2 * _dots(B, B)
-        for number in range(max_iter):
-            is_active = _dots(residual, residual) > threshold
-            if number % _CHECK_EVERY == 0 and not bool(is_active.any()):
+
+        def some_steps() -> None:
+            for _ in range(_CHECK_EVERY):
+                AP = P - self._kernels.minus_laplacian(P, self._kernels.tensors["weights"])
+                alpha = _ratio(rho, _dots(P, AP))
+                X.addcmul_(alpha, P)
+                residual.addcmul_(alpha, AP, value=-1.0)
+                Z = inverse * residual
+                rho_next = _dots(residual, Z)
+                torch.addcmul(Z, _ratio(rho_next, rho), P, out=P)
+                rho.copy_(rho_next)
+
+        advance = some_steps
+        for number in range(-(-max_iter // _CHECK_EVERY)):
+            if bool((_dots(residual, residual) <= threshold).all()):
                 break
-            AP = P + self.times(P)
-            alpha = _ratio(is_active, rho, _dots(P, AP))
-            X += alpha * P
-            residual -= alpha * AP
-            Z = inverse * residual
-            rho_next = _dots(residual, Z)
-            P = Z + _ratio(is_active, rho_next, rho) * P
-            rho = rho_next
+            if number == 1:  # the first time compiles
+                advance = recorded(some_steps, self._kernels.device)
+            advance()
         return X
 
     def leading_eigenvectors(self, count: int, *, rng: np.random.Generator) -> torch.Tensor:
@@ -120,9 +135,9 @@ def _chebyshev(times: Any, X: torch.Tensor, bound: float) -> torch.Tensor:
 
 
 def _dots(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
-    return (A * B).sum(dim=1, keepdim=True, dtype=torch.float64)
+    return (A * B).sum(dim=1, keepdim=True)
 
 
-def _ratio(is_active: torch.Tensor, numerator: torch.Tensor, denominator: torch.Tensor) -> torch.Tensor:
-    safe = is_active & (denominator > 0)
-    return torch.where(safe, numerator / torch.where(safe, denominator, 1.0), 0.0).float()
+def _ratio(numerator: torch.Tensor, denominator: torch.Tensor) -> torch.Tensor:
+    """Their quotient, and 0 where both vanish: a column that is solved already."""
+    return numerator / denominator.clamp_min(1e-30)
