@@ -156,11 +156,13 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     init : {"multilevel", "ncut-seeds", "ncut", "random"} or array of shape (n_samples, n_clusters)
         The starts: a multilevel partition; the paper's procedures (b) and (a); noise; or your own.
     n_init : int or "auto", default "auto"
-        Starts; the lowest energy wins. "auto" is 2 to 8 multilevel starts, more on smaller graphs, and 1 of others.
+        Starts; the lowest energy wins. "auto" is 2 to 8 multilevel starts, more on smaller graphs, and 1 of others;
+        on a GPU it is 15.
     algorithm : {"fast", "paper"}, default "fast"
         "paper" is Algorithm 1 as printed.
     search : {"short", "thorough", "none"}, default "short"
-        The search around the starts: V-cycles, merged and split clusters, combined partitions (decision 0012).
+        The search around the starts: V-cycles, merged and split clusters, combined partitions (decision 0012; on a
+        GPU, generations of such partitions, decision 0022).
     min_cluster_size : int, default None
         The search keeps every cluster at least this large. None is a quarter of the expected size.
     max_iter : int, default 2000
@@ -168,8 +170,9 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     tol : float, default 1e-4
         Relative change of the relaxed energy at which a start has converged.
     device : {"cpu", "cuda", "auto", "reference"}, default "cpu"
-        "cuda" is an NVIDIA GPU, for neighbours, starts and Algorithm 1; it needs torch. "auto" takes a GPU where there
-        is one, and says so with `verbose=True`. "reference" is the plain float64 oracle.
+        "cuda" is an NVIDIA GPU, from neighbours to the search, which there starts from the normalised cut; it needs
+        torch. "auto" takes a GPU where there is one, and says so with `verbose=True`. "reference" is the plain float64
+        oracle.
     dtype : {"float32", "float64"}, default "float32"
     n_jobs : int, default None
         Starts at a time, as joblib tasks.

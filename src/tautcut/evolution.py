@@ -26,6 +26,7 @@ STARTS = 15  # starts, or children of a generation (decision 0022)
 _MIXED = 3  # every third child has two parents
 _PARENTS = 6
 _REFINED = 8  # partitions of a generation that greedy moves are tried on
+_MARGIN = 0.05  # by which (P) may be higher than the best for them to be
 _SHARES = (0.3, 0.7)  # of a cluster that is split
 _LARGE = 300_000  # directed edges, from which on there are fewer generations
 
@@ -50,22 +51,24 @@ class CardEvolution:
         self._moves = CardMoves(kernels, smallest)
         self._stop, self._observers = stop, tuple(observers)
         self._labels: Any = None  # of the population, (partition, row) on the card, the best first
-        self._energies: FloatArray = np.empty(0)
+        self._energies: FloatArray = np.array([np.inf])
+        self._champion: Partition | None = None
 
-    @property
-    def champion(self) -> Partition:
-        """The best partition."""
-        return self._partition(self._labels[0])
+    def solve(self, starts: Any) -> tuple[Result, Partition]:
+        """Algorithm 1 from each start, then greedy moves; the best join the population.
 
-    def solve(self, starts: Any) -> Result:
-        """Algorithm 1 from each start, then greedy moves; the best join the population."""
+        What Algorithm 1 found, and the best partition so far.
+        """
         outcome = run_batch(self._problem, starts, self._kernels, stop=self._stop, observers=self._observers)
-        order = np.argsort(self._moves.energies(outcome.labels), kind="stable")[:_REFINED]
-        self._join(self._moves.descend(outcome.labels[order]))
-        return outcome.best
+        energies = self._moves.energies(outcome.labels)
+        order = np.argsort(energies, kind="stable")[:_REFINED]
+        is_near = energies[order] <= (1 + _MARGIN) * min(energies[order[0]], self._energies[0])
+        is_near[0] = True
+        refined = self._moves.descend(outcome.labels[order[is_near]])
+        return outcome.best, self._join(self._kernels.joined([refined, outcome.labels[order[~is_near]]]))
 
-    def generations(self, count: int, *, rng: np.random.Generator) -> Iterator[Result]:
-        """Children of the population, a generation at a time; what Algorithm 1 made of the best of each."""
+    def generations(self, count: int, *, rng: np.random.Generator) -> Iterator[tuple[Result, Partition]]:
+        """Children of the population, a generation at a time, solved."""
         for _ in range(count):
             yield self.solve(self._children(rng))
 
@@ -76,14 +79,19 @@ class CardEvolution:
     def _partition(self, labels: Any) -> Partition:
         return self._problem.partition(self._kernels.in_graph_order(labels).astype(np.int64))
 
-    def _join(self, labels: Any) -> None:
-        """Keep the best, one of each (P)."""
-        energies = np.concatenate([self._energies, self._moves.energies(labels)])
-        labels = labels if self._labels is None else self._kernels.joined([self._labels, labels])
+    def _join(self, labels: Any) -> Partition:
+        """Keep the best, one of each (P); the first of them."""
+        energies, best = self._moves.energies(labels), self._energies[0]
+        if self._labels is not None:
+            labels = self._kernels.joined([self._labels, labels])
+            energies = np.concatenate([self._energies, energies])
         order = np.argsort(energies, kind="stable")
-        is_new = np.diff(energies[order], prepend=-np.inf) > 1e-9 * energies[order]
+        is_new = np.r_[True, energies[order][1:] > (1 + 1e-9) * energies[order][:-1]]
         kept = order[is_new][:_PARENTS]
         self._labels, self._energies = labels[kept], energies[kept]
+        if self._champion is None or self._energies[0] < best:
+            self._champion = self._partition(self._labels[0])
+        return self._champion
 
     def _children(self, rng: np.random.Generator) -> Any:
         """Starts of a generation; the better a parent, the more of its children there are."""

@@ -152,11 +152,12 @@ class _Work:
 
         A search whose multilevel starts would need the processor takes those of the normalised cut.
         """
-        from tautcut.kernels.gpu.spectral import CardSpectral
+        plan, problem, card = self.plan, self.problem, self.card
+        from tautcut.kernels.gpu.spectral import CardSpectral  # there is a card, so there is torch
 
-        plan, problem, tools = self.plan, self.problem, CardSpectral(self.card)
+        tools = CardSpectral(card)
         n_starts = plan.n_starts(problem, is_on_card=True)
-        n_fit = self.card.starts_that_fit(n_starts)
+        n_fit = card.starts_that_fit(n_starts)
         generators = rng.spawn(n_fit if plan.n_init == "auto" else n_starts)
         is_searched = isinstance(plan.init, str) and plan.init == "multilevel" and plan.search != "none"
         init = "ncut-seeds" if is_searched else plan.init
@@ -234,13 +235,14 @@ def _search_on_card(work: _Work, rng: np.random.Generator) -> Result:
     try:
         evolution = CardEvolution(work.card, work.smallest, stop=plan.stop_rule, observers=work.observers)
         count = n_generations(work.problem, plan.effort)
-        for step, found in enumerate(chain([evolution.solve(starts)], evolution.generations(count, rng=rng))):
+        steps = chain([evolution.solve(starts)], evolution.generations(count, rng=rng))
+        for step, (found, champion) in enumerate(steps):
             best.offer(found.partition, found if has_labels else None)
-            best.offer(evolution.champion)
+            best.offer(champion)
             best.heed(found)
             if best.is_cut_short:
                 break
-            work.tell("search" if step else "starts", step or 1, count or 1, evolution.champion)
+            work.tell("search" if step else "starts", step or 1, count or 1, champion)
         if not (has_labels or best.is_cut_short):
             _polish(work, evolution.refine, best)
     except (KeyboardInterrupt, _Stopped) as cause:

@@ -342,13 +342,12 @@ def test_evolution_keeps_the_best_and_repeats_itself(small: Problem, monkeypatch
 
     def champions() -> list[float]:
         population = evolution.CardEvolution(kernels_of(small), smallest, stop=stop)
-        first = population.solve(random_starts(small, 2))
-        energies = [first.partition.energy, population.champion.energy]
-        for _ in population.generations(2, rng=np.random.default_rng(0)):
-            energies.append(population.champion.energy)
-        assert (population.champion.sizes >= smallest).all()
-        assert population.refine(population.champion).energy <= energies[-1]
-        return energies
+        steps = [population.solve(random_starts(small, 2))]
+        steps += population.generations(2, rng=np.random.default_rng(0))
+        assert steps[0][1].energy <= steps[0][0].partition.energy
+        assert (steps[-1][1].sizes >= smallest).all()
+        assert population.refine(steps[-1][1]).energy <= steps[-1][1].energy
+        return [champion.energy for _, champion in steps]
 
     found = champions()
     assert sorted(found, reverse=True) == found

@@ -41,6 +41,10 @@ class StandInBatch:
     def __len__(self) -> int:
         return len(self.starts)
 
+    @property
+    def best_labels(self) -> np.ndarray:
+        return LABELS[self.starts[:, 0, 0].astype(int)]
+
     def look(self) -> list[Look]:
         status = CONVERGED if self.looks_done == 3 else 0
         energies = [PROBLEM.partition(LABELS[int(F[0, 0])]).energy for F in self.starts]
@@ -97,6 +101,7 @@ def test_the_lowest_energy_wins_and_ties_keep_the_first():
     assert outcome.best.status is Status.CONVERGED
     assert outcome.energies.tolist() == [PROBLEM.partition(labels).energy for labels in LABELS]
     assert outcome.iterations.tolist() == [30] * 4
+    assert np.array_equal(outcome.labels, LABELS)
     assert [line.outer for line in outcome.best.history] == [0, 1, 2, 3]
 
 

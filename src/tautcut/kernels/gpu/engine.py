@@ -311,6 +311,7 @@ class Batch:
         is_card = device.type == "cuda"
         self._side = torch.cuda.Stream(device) if is_card else None
         self._sent = torch.cuda.Event() if is_card else None
+        self._places = torch.empty(self.active.shape, dtype=torch.int32, pin_memory=is_card)
         self._seen = [torch.empty(a.shape, dtype=a.dtype, pin_memory=is_card) for a in (self.words, self.reals)]
 
     def __len__(self) -> int:
@@ -446,9 +447,9 @@ class Batch:
 
     def _compact(self, running: list[int]) -> int:
         """Fill the first places with the starts that still run; how many there are."""
-        places = np.full(self.active.numel(), -1, dtype=np.int32)
-        places[: len(running)] = running
-        self.active.copy_(torch.from_numpy(places))
+        self._places.fill_(-1)
+        self._places[: len(running)] = torch.tensor(running, dtype=torch.int32)
+        self.active.copy_(self._places, non_blocking=True)
         return len(running)
 
     def best(self, s: int) -> tuple[Partition, FloatArray]:

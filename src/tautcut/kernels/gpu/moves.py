@@ -124,7 +124,9 @@ class CardMoves:
             x = 0.5 * (x + inside * self._towards(x) / degrees.clamp_min(1e-30))
             x = inside * (x - (weights * x).sum(dim=1, keepdim=True) / total)
             x = x / x.abs().amax(dim=1, keepdim=True).clamp_min(1e-30)
-        wanted = (torch.from_numpy(shares).to(labels.device) * members.sum(dim=1)).long().clamp_min(1)
+        n_members = members.sum(dim=1)
+        wanted = (torch.from_numpy(shares).to(labels.device) * n_members).long().clamp_min(1)
+        wanted = torch.minimum(wanted, n_members - 1)
         is_split = members & (_places(torch.where(members, x[0].T, -torch.inf)) < wanted[:, None])
         return torch.where(is_split, b, labels)
 
