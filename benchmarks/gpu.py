@@ -357,7 +357,7 @@ def planted_graph(n: int, R: int, seed: int = 0) -> tuple[Graph, np.ndarray]:
     block = (own // size).clamp_max(R - 1)
     other = block * size + torch.randint(0, size, own.shape, device="cuda", generator=generator)
     other[::7] = torch.randint(0, n, (n,), device="cuda", generator=generator)
-    extra = torch.randint(0, n // 2, (n // 2,), device="cuda", generator=generator)
+    extra = torch.randint(0, n - 1, (7 * n // 10,), device="cuda", generator=generator)
     rows, columns = torch.cat([name[own], name[extra]]), torch.cat([name[other], name[extra + 1]])
     keep = rows != columns
     rows, columns = rows[keep], columns[keep]
@@ -435,29 +435,40 @@ def main() -> None:
     parser.add_argument("--commit", help="what to write as the commit, where the folder is no checkout")
     parser.add_argument("--clusters", type=Path, help="the normalised cut's labels as .npy, to draw the 31 starts from")
     parser.add_argument("--seconds", type=float, default=600.0, help="after which no larger graph is begun")
+    parser.add_argument("--only", choices=("mnist", "fits", "growth", "peers"), help="one part of it")
     options = parser.parse_args()
-    began = time.monotonic()
+    until = time.monotonic() + options.seconds
     options.out.parent.mkdir(parents=True, exist_ok=True)
     bench = Bench(options.out, options.commit)
     bandwidth = copy_bandwidth()
     W, truth = load_graph("graph_mnist_nmfr")
-    problem = Problem(Graph.from_any(W), 10)
-    clusters = None if options.clusters is None else np.load(options.clusters)
-    name = "mnist (authors' graph)"
-    measure_starts(bench, name, problem, truth, clusters)
-    measure_few_labels(bench, name, problem, truth)
-    measure_iteration(bench, name, problem, bandwidth)
-    measure_processor(bench, name, problem)
     X, classes = load_features("mnist")
-    measure_features(bench, "mnist (features)", X, classes)
-    measure_fit(bench, name, problem.graph, truth, "precomputed")
-    measure_fit(bench, "mnist (features)", X, classes, "knn")
-    for dataset in ("pendigits", "optdigits"):
-        measure_fit(bench, f"{dataset} (features)", *load_features(dataset), "knn")
-    news, topics = load_graph("graph_20news_incres")
-    measure_fit(bench, "20news (authors' graph)", news, topics, "precomputed")
-    measure_growth(bench, bandwidth, began + options.seconds)
-    measure_poisson(bench, name, W, truth)
+    problem = Problem(Graph.from_any(W), 10)
+    name = "mnist (authors' graph)"
+
+    def mnist() -> None:
+        measure_starts(bench, name, problem, truth, options.clusters and np.load(options.clusters))
+        measure_few_labels(bench, name, problem, truth)
+        measure_iteration(bench, name, problem, bandwidth)
+        measure_processor(bench, name, problem)
+        measure_features(bench, "mnist (features)", X, classes)
+
+    def fits() -> None:
+        measure_fit(bench, name, problem.graph, truth, "precomputed")
+        measure_fit(bench, "mnist (features)", X, classes, "knn")
+        for dataset in ("pendigits", "optdigits"):
+            measure_fit(bench, f"{dataset} (features)", *load_features(dataset), "knn")
+        measure_fit(bench, "20news (authors' graph)", *load_graph("graph_20news_incres"), "precomputed")
+
+    parts = {
+        "mnist": mnist,
+        "fits": fits,
+        "growth": lambda: measure_growth(bench, bandwidth, until),
+        "peers": lambda: measure_poisson(bench, name, W, truth),
+    }
+    for part, measure in parts.items():
+        if options.only in (None, part):
+            measure()
 
 
 if __name__ == "__main__":

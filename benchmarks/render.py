@@ -382,7 +382,7 @@ def _peer_part(records: list[RunRecord]) -> list[str]:
     rows = [[r.method, f"{r.seed}", f"{r.seconds:.2f}", f"{100 * r.measures['accuracy']:.2f}"] for r in records]
     head = ["method", "draw", "seconds", "accuracy % on the others"]
     return (
-        ["The same draws by GraphLearning on the same card, from a graph on the host:", table(head, rows)]
+        ["The same draws by GraphLearning on the same card, from a graph on the host, one run each:", table(head, rows)]
         if rows
         else []
     )
