@@ -29,7 +29,7 @@ _UNROLL = 2  # edges of a row in flight at a time
 _MOST_CLUSTERS = 1024
 _BLOCKS_OF_PROGRAM, _MOST_PROGRAMS = 4, 32768  # that share a start's edges, in `vary`
 _SURVEY_TILE, _TILES_OF_PROGRAM, _MOST_SURVEYORS = 512, 4, 8192  # that share a start's values, in `survey`
-_SURVEY_WARPS, _SELECT_WARPS = 1, 4
+_COLUMNS_OF_WARP, _SELECT_WARPS = 256, 4  # more columns would not fit a warp's registers, in `survey`
 _ROUNDS_OF_GRAPH = 2  # rounds in one captured graph
 _LOOK_EVERY, _MOST_REPLAYS = 0.02, 24  # seconds between the host's looks, and graphs run in that time at most
 _COPY_WIDTH = 4096
@@ -345,7 +345,7 @@ class Batch:
         n, R = kernels.problem.n_vertices, kernels.problem.n_clusters
         on_card.survey[(G, width)](
             self.X, self.sums, self.counts, self.candidates, self.brackets, self.words, self.active, n,
-            G=G, R=R, RP=kernels.RP, ROWS=kernels.rows_surveyed, num_warps=_SURVEY_WARPS,
+            G=G, R=R, RP=kernels.RP, ROWS=kernels.rows_surveyed, num_warps=max(1, kernels.RP // _COLUMNS_OF_WARP),
         )  # fmt: skip
 
     def launch_select(self, width: int) -> None:
