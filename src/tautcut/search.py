@@ -16,9 +16,17 @@ import numpy as np
 
 from tautcut.errors import InputError
 from tautcut.kernels import thread_count
-from tautcut.kernels.moves import Level, contract_matching, descend, finest_level, induced, weights_between
+from tautcut.kernels.moves import (
+    Level,
+    bisect,
+    contract_matching,
+    descend,
+    finest_level,
+    induced,
+    weights_between,
+)
 from tautcut.problem import FloatArray, IntArray, Partition, Problem, balanced_terms
-from tautcut.starts import bisect, imbalance_of_start, partition_level
+from tautcut.starts import imbalance_of_start, partition_level
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
@@ -49,8 +57,8 @@ class Effort:
 
 EFFORTS = {
     "none": Effort(0, 0, 0, 1, 0),
-    "short": Effort(20, 24, 1, 1, 16, strong_if_noisy=(0.03,)),
-    "thorough": Effort(40, 120, 5, 2, 64, strong=(0.03, 0.1, 0.3)),
+    "short": Effort(40, 24, 1, 1, 16, strong_if_noisy=(0.03,)),
+    "thorough": Effort(80, 120, 5, 2, 64, strong=(0.03, 0.1, 0.3)),
 }
 
 

@@ -12,12 +12,12 @@ from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from tautcut.errors import EngineUnavailableError, InputError
 from tautcut.graph import Graph
-from tautcut.kernels.moves import Level, grow_half
+from tautcut.kernels.moves import Level
 from tautcut.laplacian import diffuse, normalised_cut
 from tautcut.problem import FloatArray, IntArray, Problem
 
@@ -26,7 +26,6 @@ StartMaker = Callable[[int, np.random.Generator], FloatArray]
 
 SOFTNESS = 0.5  # how far a hard partition is moved towards the barycentre (decision 0011)
 _IMBALANCES = (0.1, 0.3, 0.03)  # tolerances of the partitioner, taken in turn by several starts
-_BISECTION_IMBALANCES = (0.03, 0.3, 0.8)
 _LARGEST_WEIGHT_SUM = 2**30  # METIS counts in 32 bits
 
 
@@ -164,20 +163,6 @@ def partition_level(
         partition = _metis if _is_installed("pymetis") else _mt_kahypar
         labels = partition(graph, shares, imbalance, seed)
     return fill_empty(labels, shares.size)
-
-
-def bisect(level: Level, *, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Which vertices of the level belong to the second of two halves, neither empty if there are two vertices."""
-    seed, imbalance = int(rng.integers(1, 2**30)), rng.choice(_BISECTION_IMBALANCES)
-    if level.n_vertices < 4 or level.indices.size == 0:
-        half = np.arange(level.n_vertices) >= level.n_vertices // 2
-    elif _is_installed("pymetis"):
-        half = _metis(level, np.full(2, 0.5), imbalance, seed) == 1
-    else:
-        half = grow_half(level, seed % level.n_vertices)
-    if half.all() or not half.any():
-        half = np.arange(level.n_vertices) >= level.n_vertices // 2
-    return half
 
 
 def _metis(graph: Graph | Level, shares: FloatArray, imbalance: float, seed: int) -> IntArray:

@@ -22,8 +22,8 @@ from tautcut.problem import FloatArray, IntArray, Partition, Problem, checked_cl
 from tautcut.restarts import Plan, best_of_starts
 from tautcut.stopping import Status, StopRule
 
-# Enough to see the curve: two multilevel starts, combined, and a short polish.
-_PLAN = Plan(n_init=2, stop=StopRule(max_iter=50))
+# Enough to see the curve: four multilevel starts, combined, and a short polish.
+_PLAN = Plan(n_init=4, stop=StopRule(max_iter=50))
 _SMALL = 0.05  # a rise of (P)/R by a twentieth is none, and a twentieth of the largest leakage is small (decision 0019)
 _CLOSE = 0.8  # scores this near to the best are named beside it
 

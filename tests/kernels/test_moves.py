@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import planted_graph, problems, random_graph
-from tautcut.kernels.moves import contract_matching, descend, finest_level, grow_half
+from tautcut.graph import Graph
+from tautcut.kernels.moves import bisect, contract_matching, descend, finest_level
 from tautcut.problem import Problem, cuts
 
 
@@ -101,7 +102,19 @@ def test_a_contraction_keeps_masses_and_the_cut_of_every_coarse_partition(proble
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_half_a_graph_is_grown_from_any_seed(seed):
-    graph = random_graph(31, 40, seed=seed)
-    level = finest_level(graph, np.zeros(31, dtype=bool))
-    assert grow_half(level, seed).sum() == 16
+def test_a_bisection_finds_the_seam(seed):
+    """Two rings of 12 and of 20, each vertex joined to four others, and one edge between them."""
+    rings = [(o + i, o + (i + d) % n) for o, n in ((0, 12), (12, 20)) for i in range(n) for d in (1, 2)]
+    graph = Graph.from_edges([*rings, (0, 12)])
+    level = finest_level(graph, np.zeros(32, dtype=bool))
+    side = bisect(level, rng=np.random.default_rng(seed))
+    assert np.flatnonzero(side).tolist() in (list(range(12)), list(range(12, 32)))
+
+
+@given(st.integers(2, 40), st.integers(0, 60), st.integers(0, 2**31))
+def test_both_sides_of_a_bisection_have_a_vertex(n, n_edges, seed):
+    graph = random_graph(n, n_edges, seed=seed)
+    level = finest_level(graph, np.zeros(n, dtype=bool))
+    first, second = (bisect(level, rng=np.random.default_rng(seed)) for _ in range(2))
+    assert np.array_equal(first, second)
+    assert np.ceil(0.1 * n) <= first.sum() <= n - np.ceil(0.1 * n)

@@ -17,6 +17,7 @@ from tautcut.problem import FloatArray, IntArray
 Array = NDArray[Any]
 
 _MAX_SWEEPS = 20
+_SMOOTHINGS, _SMALLEST_SIDE = 100, 0.1  # of a bisection: steps of the random walk, share of the smaller side
 
 
 class Level(NamedTuple):
@@ -84,10 +85,17 @@ def induced(level: Level, members: IntArray) -> Level:
     return _level(indptr, indices, weights, rating, level.masses[members], level.is_fixed[members])
 
 
-def grow_half(level: Level, seed: int) -> NDArray[np.bool_]:
-    """The vertices reached first from `seed`, breadth first, that hold half of the mass."""
-    half: NDArray[np.bool_] = _grow_half(level, seed)
-    return half
+def bisect(level: Level, *, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """The vertices on one side of a seam; neither side is empty if there are two vertices.
+
+    A random walk smooths noise along the edges, and the order that this gives is cut where the cut is lowest for the
+    mass of the smaller side.
+    """
+    x = _smoothed(level, rng.standard_normal(level.n_vertices), _SMOOTHINGS)
+    order = np.argsort(x, kind="stable")
+    is_before = np.zeros(level.n_vertices, dtype=np.bool_)
+    is_before[order[: _lowest_cut(level, order, _SMALLEST_SIDE)]] = True
+    return is_before
 
 
 def _level(indptr: Array, indices: Array, weights: Array, rating: Array, masses: Array, is_fixed: Array) -> Level:
@@ -223,32 +231,49 @@ def _induced(level: Any, members: Array, place: Array) -> Any:
 
 
 @compiled
-def _grow_half(level: Any, seed: int) -> Array:
-    n = level.masses.size
-    is_reached, is_seen = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
-    queue = np.empty(n, np.int64)
-    head, tail, wanted = 0, 0, level.masses.sum() / 2
-    for k in range(n):  # one round per component, the seed's first
-        root = (seed + k) % n
-        if is_seen[root]:
-            continue
-        is_seen[root] = True
-        queue[tail] = root
-        tail += 1
-        while head < tail and wanted > 0:
-            i = queue[head]
-            head += 1
-            is_reached[i] = True
-            wanted -= level.masses[i]
+def _smoothed(level: Any, noise: Array, steps: int) -> Array:
+    """The noise after so many steps of a lazy random walk, its mean removed: along the edges it changes little."""
+    n = noise.size
+    x, y = noise.copy(), np.empty(n)
+    volume = level.degrees.sum()
+    for _ in range(steps):
+        mean = 0.0
+        for i in range(n):
+            total = 0.0
             for e in range(level.indptr[i], level.indptr[i + 1]):
-                j = level.indices[e]
-                if not is_seen[j]:
-                    is_seen[j] = True
-                    queue[tail] = j
-                    tail += 1
-        if wanted <= 0:
-            break
-    return is_reached
+                total += level.weights[e] * x[level.indices[e]]
+            y[i] = 0.5 * (x[i] + total / level.degrees[i]) if level.degrees[i] > 0 else x[i]
+            mean += level.degrees[i] * y[i]
+        mean /= volume if volume > 0 else 1.0
+        largest = 0.0
+        for i in range(n):
+            x[i] = y[i] - mean
+            largest = max(largest, abs(x[i]))
+        for i in range(n):
+            x[i] /= largest if largest > 0 else 1.0
+    return x
+
+
+@compiled
+def _lowest_cut(level: Any, order: Array, smallest: float) -> int:
+    """How many vertices of this order to cut off, so that the cut is lowest for the mass of its smaller side.
+
+    That side has at least this share of the mass, if there is such a place; else the cut is in the middle.
+    """
+    n = order.size
+    is_before = np.zeros(n, np.bool_)
+    whole, mass, cut = level.masses.sum(), 0.0, 0.0
+    place, lowest = n // 2, np.inf
+    for k in range(n - 1):
+        i = order[k]
+        for e in range(level.indptr[i], level.indptr[i + 1]):
+            cut += -level.weights[e] if is_before[level.indices[e]] else level.weights[e]
+        is_before[i] = True
+        mass += level.masses[i]
+        smaller = min(mass, whole - mass)
+        if smaller >= smallest * whole and cut < lowest * smaller:
+            place, lowest = k + 1, cut / smaller
+    return place
 
 
 @compiled
