@@ -17,7 +17,8 @@ from tautcut.problem import FloatArray, IntArray
 Array = NDArray[Any]
 
 _MAX_SWEEPS = 20
-_SMOOTHINGS, _SMALLEST_SIDE = 100, 0.1  # of a bisection: steps of the random walk, share of the smaller side
+_SMOOTHINGS = 100  # steps of the random walk of a bisection
+_SMALLEST_SIDES = (0.1, 0.3)  # the share of the mass that its smaller side has at least is drawn from here
 
 
 class Level(NamedTuple):
@@ -91,10 +92,11 @@ def bisect(level: Level, *, rng: np.random.Generator) -> NDArray[np.bool_]:
     A random walk smooths noise along the edges, and the order that this gives is cut where the cut is lowest for the
     mass of the smaller side.
     """
+    smallest = rng.uniform(*_SMALLEST_SIDES)
     x = _smoothed(level, rng.standard_normal(level.n_vertices), _SMOOTHINGS)
     order = np.argsort(x, kind="stable")
     is_before = np.zeros(level.n_vertices, dtype=np.bool_)
-    is_before[order[: _lowest_cut(level, order, _SMALLEST_SIDE)]] = True
+    is_before[order[: _lowest_cut(level, order, smallest)]] = True
     return is_before
 
 
