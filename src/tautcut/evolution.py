@@ -96,7 +96,7 @@ class CardEvolution:
     def _children(self, rng: np.random.Generator) -> Any:
         """Starts of a generation; the better a parent, the more of its children there are."""
         moves, parents = self._moves, self._labels
-        n_children = self._kernels.starts_that_fit(STARTS)
+        n_children = self._kernels.starts_of_card(STARTS)
         n_mixed = n_children // _MIXED if len(parents) > 1 else 0
         clusters = [(*moves.clusters(labels), self._problem.lam) for labels in parents]
         chosen = np.minimum(rng.geometric(0.5, n_children - n_mixed) - 1, len(parents) - 1)

@@ -157,7 +157,8 @@ class _Work:
 
         tools = CardSpectral(card)
         n_starts = plan.n_starts(problem, is_on_card=True)
-        n_fit = card.starts_that_fit(n_starts)
+        card.starts_that_fit()  # refuses what is too large before anything is made
+        n_fit = card.starts_of_card(n_starts)
         generators = rng.spawn(n_fit if plan.n_init == "auto" else n_starts)
         is_searched = isinstance(plan.init, str) and plan.init == "multilevel" and plan.search != "none"
         init = "ncut-seeds" if is_searched else plan.init

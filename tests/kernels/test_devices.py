@@ -79,7 +79,10 @@ def test_starts_for_the_card_are_run_together(monkeypatch: pytest.MonkeyPatch):
     problem = Problem(PATH, 2)
 
     class Card:
-        def starts_that_fit(self, wanted: int) -> int:
+        def starts_that_fit(self, wanted: int = 1) -> int:
+            return wanted
+
+        def starts_of_card(self, wanted: int) -> int:
             return wanted
 
     def run_together(problem: Problem, starts: np.ndarray, card: object, **options: object) -> object:

@@ -33,6 +33,9 @@ class Card:
     def starts_that_fit(self, wanted: int = 1) -> int:
         return wanted
 
+    def starts_of_card(self, wanted: int) -> int:
+        return wanted
+
     def joined(self, tensors: list[np.ndarray]) -> np.ndarray:
         return np.concatenate(tensors)
 

@@ -186,6 +186,13 @@ class GpuKernels:
             )
         return int(min(fits, wanted))
 
+    def starts_of_card(self, wanted: int) -> int:
+        """How many of the wanted starts an empty card holds: what happens to be free must not change an answer."""
+        if self.device.type != "cuda":
+            return wanted
+        room = int(_SPARE * torch.cuda.mem_get_info(self.device)[1]) - self.bytes_of_graph()
+        return int(max(1, min(wanted, room // self.bytes_of_start())))
+
     def in_rows(self, values: Any) -> torch.Tensor:
         """An array (…, vertex, column) as a tensor (…, row, column) on the card, in float32; a tensor as it is."""
         if isinstance(values, torch.Tensor):
