@@ -44,7 +44,7 @@ bench-scale: $(BENCH_VENV)/.peers  ## graphs of up to 3 M vertices; results in d
 
 # The machine with the card has its own Python with torch, Triton, NumPy and SciPy; nothing is installed for these two.
 test-gpu:  ## the GPU's engine against the reference, on a machine with an NVIDIA GPU
-	@PYTHONPATH=src $(PYTHON) -m pytest -p no:cacheprovider tests/kernels/test_gpu.py tests/kernels/test_layout.py $(ARGS)
+	@PYTHONPATH=src $(PYTHON) -m pytest -p no:cacheprovider tests/kernels/gpu $(ARGS)
 
 bench-gpu:  ## the GPU's engine; results in docs/results
 	@PYTHONPATH=src $(PYTHON) benchmarks/gpu.py $(ARGS)

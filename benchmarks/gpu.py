@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from tautcut.experiments import RunRecord, append_record, circumstances
+from tautcut.algorithm.stopping import StopRule
 from tautcut.graph import Graph
-from tautcut.kernels import thread_count
+from tautcut.kernels.devices import thread_count
 from tautcut.metrics import purity
 from tautcut.problem import Problem
-from tautcut.starts import seed_vertices
-from tautcut.stopping import StopRule
+from tautcut.records import RunRecord, append_record, circumstances
+from tautcut.search.starts import seed_vertices
 
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
 N_STARTS, N_DRAWS, REPEATS = 31, 10, 5
@@ -126,7 +126,7 @@ def bytes_of_iteration(problem: Problem, size_of_dual: int) -> int:
 
 def iteration_times(kernels: Any, starts: Any, prepare: int = 16) -> dict[str, float]:
     """Milliseconds of each launch, with every start in the midst of its inner loop."""
-    from tautcut.kernels.gpu import programs as on_card
+    from tautcut.kernels.gpu import programs as programs
 
     S = len(starts)
     batch = kernels.batch(starts, tol=0.0, max_iter=10_000, max_inner=100, epsilon=1e-3)
@@ -134,8 +134,8 @@ def iteration_times(kernels: Any, starts: Any, prepare: int = 16) -> dict[str, f
         batch.launch_round(S)
 
     def midway() -> None:
-        batch.set_words({on_card.PHASE: on_card.ITERATE.value, on_card.INNER: 1, on_card.MISSES: 0})
-        batch.brackets[:, :, on_card.TAKEN.value] = 0
+        batch.set_words({programs.PHASE: programs.ITERATE.value, programs.INNER: 1, programs.MISSES: 0})
+        batch.brackets[:, :, programs.TAKEN.value] = 0
 
     times = {}
     for name, launch in (
@@ -180,12 +180,12 @@ def paper_starts(tools: Any, clusters: np.ndarray, seed: int = 0) -> Any:
 
 def measure_starts(bench: Bench, name: str, problem: Problem, truth: np.ndarray, clusters: np.ndarray | None) -> None:
     """The paper's 31 starts, side by side; the lowest (P) wins. From starts on the card to labels on the host."""
-    from tautcut.batch import run_batch
+    from tautcut.algorithm.batch import run_batch
     from tautcut.kernels.gpu.engine import GpuKernels
-    from tautcut.kernels.gpu.spectral import CardSpectral
+    from tautcut.kernels.gpu.spectral import GpuSpectral
 
     kernels = GpuKernels(problem)
-    tools = CardSpectral(kernels)
+    tools = GpuSpectral(kernels)
     seconds, found = seconds_of(lambda: tools.normalised_cut(problem.n_clusters, rng=np.random.default_rng(0)))
     bench.write(name, "normalised cut", seconds, {}, purity=purity(found, truth))
     clusters = found if clusters is None else clusters
@@ -214,9 +214,9 @@ def drawn_labels(truth: np.ndarray, draw: int) -> np.ndarray:
 def measure_few_labels(bench: Bench, name: str, problem: Problem, truth: np.ndarray) -> None:
     """One label per class: from the labels to the partition, the graph on the card already; and the estimator's fit."""
     from tautcut import MTVClassifier
-    from tautcut.batch import run_batch
+    from tautcut.algorithm.batch import run_batch
     from tautcut.kernels.gpu.engine import GpuKernels
-    from tautcut.kernels.gpu.spectral import CardSpectral
+    from tautcut.kernels.gpu.spectral import GpuSpectral
 
     R = problem.n_clusters
 
@@ -231,7 +231,7 @@ def measure_few_labels(bench: Bench, name: str, problem: Problem, truth: np.ndar
         labels = drawn_labels(truth, draw)
         kernels = GpuKernels(Problem(problem.graph, R, labels=labels))
         B = (labels[:, None] == np.arange(R)).astype(np.float32)
-        given = (kernels, CardSpectral(kernels), B)
+        given = (kernels, GpuSpectral(kernels), B)
         start = seconds_of(partial(diffused, *given))[0]
         seconds, result = seconds_of(partial(classify, *given))
         fit, fitted = seconds_of(partial(estimator.fit, problem.graph, labels))
@@ -289,11 +289,11 @@ def measure_fit(bench: Bench, name: str, given: Any, truth: np.ndarray, affinity
 
 def measure_features(bench: Bench, name: str, X: np.ndarray, truth: np.ndarray) -> None:
     """Features to labels: neighbours, graph, normalised cut, 31 starts."""
-    from tautcut.batch import run_batch
+    from tautcut.algorithm.batch import run_batch
+    from tautcut.graph.neighbors import neighbor_graph
     from tautcut.kernels.gpu.engine import GpuKernels
-    from tautcut.kernels.gpu.nearest import nearest_on_card
-    from tautcut.kernels.gpu.spectral import CardSpectral
-    from tautcut.neighbors import neighbour_graph
+    from tautcut.kernels.gpu.nearest import nearest_on_gpu
+    from tautcut.kernels.gpu.spectral import GpuSpectral
 
     R = int(truth.max()) + 1
     parts: dict[str, float] = {}
@@ -304,10 +304,10 @@ def measure_features(bench: Bench, name: str, X: np.ndarray, truth: np.ndarray) 
 
     def whole() -> Any:
         t = time.perf_counter()
-        graph = neighbour_graph(X, 10, finder=nearest_on_card)[0]
+        graph = neighbor_graph(X, 10, finder=nearest_on_gpu)[0]
         t = lap("graph", t)
         kernels = GpuKernels(Problem(graph, R))
-        tools = CardSpectral(kernels)
+        tools = GpuSpectral(kernels)
         clusters = tools.normalised_cut(R, rng=np.random.default_rng(0))
         t = lap("normalised cut", t)
         starts = paper_starts(tools, clusters)
@@ -326,11 +326,11 @@ def measure_features(bench: Bench, name: str, X: np.ndarray, truth: np.ndarray) 
 def measure_processor(bench: Bench, name: str, problem: Problem) -> None:
     """The same iteration by the engine of the processor, where Numba is installed."""
     try:
-        from tautcut.kernels.cpu import CpuKernels
+        from tautcut.kernels.cpu.engine import CpuKernels
     except ImportError:
         print("no Numba: the processor's engine is left out")
         return
-    from tautcut.solver import run
+    from tautcut.algorithm.solver import run
 
     F = np.random.default_rng(0).dirichlet(np.ones(problem.n_clusters), problem.n_vertices)
     kernels = CpuKernels(problem, dtype=np.dtype("float32"))
@@ -374,7 +374,7 @@ def measure_growth(bench: Bench, bandwidth: float, until: float) -> None:
     """A run from a rough copy of the planted clusters, whose vertices the layout puts side by side."""
     import torch
 
-    from tautcut.kernels.gpu import programs as on_card
+    from tautcut.kernels.gpu import programs as programs
     from tautcut.kernels.gpu.engine import GpuKernels
 
     for n, R in SIZES:
@@ -402,7 +402,7 @@ def measure_growth(bench: Bench, bandwidth: float, until: float) -> None:
                 pass
             torch.cuda.synchronize()
             seconds = time.perf_counter() - began
-            after, looks = batch.look()[0], batch.word(on_card.LOOKS)
+            after, looks = batch.look()[0], batch.word(programs.LOOKS)
             del batch
         iteration_ms = 1e3 * seconds / after.iterations
         iterate = iteration_times(kernels, start)["iterate"]

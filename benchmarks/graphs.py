@@ -61,7 +61,7 @@ def _published(name: str, dataset: str) -> Data:
     return Data(name, published.graph.to_scipy(), published.truth)
 
 
-def _neighbours(name: str, dataset: str) -> Data:
+def _neighbors(name: str, dataset: str) -> Data:
     data = datasets.load(dataset)
     X = data.X.astype(np.float32)
     W = cached(name, lambda: knn_graph(X, N_NEIGHBORS, method="exact").to_scipy())
@@ -70,9 +70,9 @@ def _neighbours(name: str, dataset: str) -> Data:
 
 GRAPHS = {
     "mnist (authors' graph)": (_published, "mnist"),
-    "mnist raw 10-NN": (_neighbours, "mnist"),
+    "mnist raw 10-NN": (_neighbors, "mnist"),
     "20news": (_published, "20news"),
-    "pendigits 10-NN": (_neighbours, "pendigits"),
-    "optdigits 10-NN": (_neighbours, "optdigits"),
+    "pendigits 10-NN": (_neighbors, "pendigits"),
+    "optdigits 10-NN": (_neighbors, "optdigits"),
 }
 QUICK = ("mnist (authors' graph)", "optdigits 10-NN")

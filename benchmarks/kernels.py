@@ -21,8 +21,9 @@ from run import commit_of_code, surroundings
 
 from tautcut import Graph, Problem, datasets
 from tautcut.errors import InputError
-from tautcut.kernels import StepSizes, choose, thread_count
-from tautcut.starts import start_maker
+from tautcut.kernels.devices import choose, thread_count
+from tautcut.kernels.protocol import StepSizes
+from tautcut.search.starts import start_maker
 
 COLUMNS = (10, 16)
 OUTER, INNER, WARM_UP = 6, 20, 2  # outer steps timed, inner iterations in each, outer steps before them

@@ -21,8 +21,8 @@ import scipy.sparse as sp
 from graphs import Data, load
 
 from tautcut import MTVClassifier, MTVClustering, balanced_cut_energy, purity
-from tautcut.experiments import draw_labels
-from tautcut.kernels import thread_count
+from tautcut.kernels.devices import thread_count
+from tautcut.records import draw_labels
 
 SHORT, REPEATS = 5.0, 3  # a run shorter than this many seconds is timed this many times, for the median
 MOST_TUNING = 15  # resolutions tried to find the wanted number of communities

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tautcut.experiments import RunRecord, append_record
+from tautcut.records import RunRecord, append_record
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"

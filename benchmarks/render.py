@@ -19,7 +19,7 @@ mpl.rcParams.update({"svg.hashsalt": "tautcut", "svg.fonttype": "none", "font.si
 import matplotlib.lines  # noqa: E402
 import matplotlib.pyplot as plt  # noqa: E402
 
-from tautcut.experiments import RunRecord, read_records  # noqa: E402
+from tautcut.records import RunRecord, read_records  # noqa: E402
 
 OURS = "#c0392b"
 OTHERS = ("#2c3e50", "#2980b9", "#16a085", "#7f8c8d", "#8e44ad", "#b7950b", "#6e2c00")

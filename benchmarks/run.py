@@ -24,8 +24,8 @@ import graphs
 import peers
 import render
 
-from tautcut.experiments import RunRecord, append_record, circumstances, read_records
-from tautcut.kernels import thread_count
+from tautcut.kernels.devices import thread_count
+from tautcut.records import RunRecord, append_record, circumstances, read_records
 
 PER_CLASS, DRAWS = (1, 5), 2
 CODE = ("src", "benchmarks", "pyproject.toml")

@@ -22,11 +22,11 @@ from run import FAILED, commit_of_code, run_apart, surroundings
 
 from kernels import kernel_times
 from tautcut import MTVClustering, Problem, balanced_cut_energy, purity
-from tautcut.experiments import RunRecord, append_record, read_records
-from tautcut.starts import soften
+from tautcut.records import RunRecord, append_record, read_records
+from tautcut.search.starts import soften
 
 SIZES = (100_000, 300_000, 1_000_000, 3_000_000)
-R, DIMENSIONS, NEIGHBOURS = 20, 10, 10
+R, DIMENSIONS, NEIGHBORS = 20, 10, 10
 SPREAD = 1.75  # of the centres, in standard deviations of a cluster: about one neighbour in twenty is across
 PROBES = 16  # cells of the index searched for each point: finds some 97 % of the true neighbours
 AT_A_TIME = 200_000  # points searched for together, to bound the memory
@@ -43,11 +43,11 @@ def mixture(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return X, planted
 
 
-def neighbour_graph(X: np.ndarray) -> sp.csr_matrix:
+def neighbor_graph(X: np.ndarray) -> sp.csr_matrix:
     """The nearly exact 10-NN graph of the points, symmetrised by maximum."""
     import faiss
 
-    n, k = len(X), NEIGHBOURS
+    n, k = len(X), NEIGHBORS
     quantiser = faiss.IndexFlatL2(DIMENSIONS)
     index = faiss.IndexIVFFlat(quantiser, DIMENSIONS, min(int(4 * np.sqrt(n)), n // 64))
     index.cp.niter, index.cp.max_points_per_centroid = 5, 64
@@ -67,7 +67,7 @@ def neighbour_graph(X: np.ndarray) -> sp.csr_matrix:
 
 def load(n: int, seed: int) -> tuple[sp.csr_matrix, np.ndarray]:
     """The graph of this size, built on first use, and its planted clusters."""
-    W = graphs.cached(f"scale-{n}-{seed}", lambda: neighbour_graph(mixture(n, seed)[0]))
+    W = graphs.cached(f"scale-{n}-{seed}", lambda: neighbor_graph(mixture(n, seed)[0]))
     return W, mixture(n, seed)[1]
 
 

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 
 from tautcut import MTVClustering
-from tautcut.diagnostics import confidence
+from tautcut.graph.diagnostics import confidence
 
 EDGES = (0, 0.25, 0.5, 0.75, 1)
 GROUPS = ("0 to 0.25", "to 0.5", "to 0.75", "below 1", "1")

@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 from sklearn.semi_supervised import LabelSpreading
 
 from tautcut import MTVClassifier
-from tautcut.experiments import draw_labels
+from tautcut.records import draw_labels
 
 PER_CLASS = (1, 2, 5, 10, 20)
 DRAWS = 3

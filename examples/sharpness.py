@@ -9,8 +9,8 @@ from sklearn.datasets import make_moons
 from sklearn.manifold import spectral_embedding
 
 from tautcut import Problem, StopRule, knn_graph, purity
-from tautcut.kernels import choose
-from tautcut.solver import init, step, terminate
+from tautcut.algorithm.solver import init, step, terminate
+from tautcut.kernels.devices import choose
 
 
 def main(path: Path) -> None:

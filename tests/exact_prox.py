@@ -5,10 +5,11 @@ from __future__ import annotations
 import cvxpy as cp
 import numpy as np
 
+from tautcut.arrays import FloatArray
 from tautcut.graph import Graph
-from tautcut.kernels import scaled_weights
+from tautcut.kernels.protocol import scaled_weights
 from tautcut.kernels.reference import gradient_matrix
-from tautcut.problem import FloatArray, Problem
+from tautcut.problem import Problem
 
 
 def exact_prox(problem: Problem, G: FloatArray, scale: FloatArray) -> FloatArray:

@@ -10,9 +10,9 @@ import pytest
 
 from strategies import planted_graph, random_graph
 from tautcut import suggestion
+from tautcut.algorithm.observers import Progress
 from tautcut.errors import InputError, InterruptedRunWarning
 from tautcut.graph import Graph
-from tautcut.observers import Progress
 from tautcut.problem import balanced_cut_energy
 from tautcut.suggestion import CurvePoint, Suggestion, suggest_n_clusters
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from tautcut._version import __version__
 
 if TYPE_CHECKING:
+    from tautcut.algorithm.results import Result
+    from tautcut.algorithm.solver import solve
+    from tautcut.algorithm.stopping import Status, StopRule
     from tautcut.estimators import MTVClassifier, MTVClustering
     from tautcut.graph import Graph
+    from tautcut.graph.neighbors import knn_graph
     from tautcut.metrics import purity
-    from tautcut.neighbors import knn_graph
     from tautcut.problem import Partition, Problem, balanced_cut_energy
-    from tautcut.results import Result
-    from tautcut.solver import solve
-    from tautcut.stopping import Status, StopRule
 
 # Loaded on first use, so that the solver works where scikit-learn or numba is not installed.
 _HOME = {
@@ -24,16 +24,17 @@ _HOME = {
     "MTVClustering": "estimators",
     "Partition": "problem",
     "Problem": "problem",
-    "Result": "results",
-    "Status": "stopping",
-    "StopRule": "stopping",
+    "Result": "algorithm.results",
+    "Status": "algorithm.stopping",
+    "StopRule": "algorithm.stopping",
     "balanced_cut_energy": "problem",
-    "knn_graph": "neighbors",
+    "knn_graph": "graph.neighbors",
     "purity": "metrics",
-    "solve": "solver",
+    "solve": "algorithm.solver",
 }
 
 __all__ = [
+    "__version__",
     "Graph",
     "MTVClassifier",
     "MTVClustering",

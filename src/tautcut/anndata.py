@@ -192,7 +192,7 @@ def _store(
     """Write the results; `codes` number the `names`, which become the categories."""
     from pandas import Categorical, Index
 
-    from tautcut.diagnostics import confidence
+    from tautcut.graph.diagnostics import confidence
 
     adata.obs[key] = Categorical.from_codes(codes, categories=Index([str(name) for name in names.tolist()]))
     adata.obs[f"{key}_confidence"] = confidence(model.graph_, codes, names.size)

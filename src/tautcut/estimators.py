@@ -23,23 +23,18 @@ from sklearn.base import (
 )
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
+from tautcut.algorithm.observers import ProgressBar
+from tautcut.algorithm.results import Result
+from tautcut.algorithm.stopping import StopRule
+from tautcut.arrays import FloatArray, IntArray
+from tautcut.checks import UNLABELLED, RandomState, cluster_count, generator
 from tautcut.errors import GraphWarning, InputError
-from tautcut.graph import Graph, vertex_names
-from tautcut.kernels import exact_finder, resolved
-from tautcut.neighbors import nearest, neighbour_graph
-from tautcut.observers import ProgressBar
-from tautcut.problem import (
-    UNLABELLED,
-    FloatArray,
-    IntArray,
-    Problem,
-    checked_cluster_count,
-    lam_of_prior,
-)
-from tautcut.randomness import RandomState, generator
-from tautcut.restarts import Plan, best_of_starts
-from tautcut.results import Result
-from tautcut.stopping import StopRule
+from tautcut.graph import Graph
+from tautcut.graph.adapters import vertex_names
+from tautcut.graph.neighbors import nearest, neighbor_graph
+from tautcut.kernels.devices import exact_finder, resolved
+from tautcut.problem import Problem, lam_of_prior
+from tautcut.search.driver import Plan, best_of_starts
 
 AFFINITIES = ("knn", "precomputed")
 
@@ -94,8 +89,8 @@ class _MTVEstimator(BaseEstimator):
             self.n_features_in_ = graph.n_vertices
         else:
             X = validate_data(self, X, accept_sparse="csr", ensure_min_samples=2, dtype="numeric")
-            k = _affordable_neighbours(self.n_neighbors, X.shape[0])
-            graph = neighbour_graph(X, k, finder=exact_finder(self.device))[0]
+            k = _affordable_neighbors(self.n_neighbors, X.shape[0])
+            graph = neighbor_graph(X, k, finder=exact_finder(self.device))[0]
             self._X_fit = X
         _warn_of_pieces(graph)
         self.nodes_ = range(graph.n_vertices) if names is None else names
@@ -129,8 +124,8 @@ class _MTVEstimator(BaseEstimator):
             return _weighted_mean(X, self.memberships_)
         X = validate_data(self, X, accept_sparse="csr", reset=False, dtype="numeric")
         n_train = self.memberships_.shape[0]
-        neighbours, _ = nearest(self._X_fit, X, _affordable_neighbours(self.n_neighbors, n_train))
-        return np.asarray(self.memberships_[neighbours].mean(axis=1))
+        neighbors, _ = nearest(self._X_fit, X, _affordable_neighbors(self.n_neighbors, n_train))
+        return np.asarray(self.memberships_[neighbors].mean(axis=1))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -242,7 +237,7 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
 
     def fit(self, X: Any, y: Any = None) -> MTVClustering:
         """Cluster the rows of X, or the vertices of the graph X; y is ignored."""
-        checked_cluster_count(self.n_clusters)
+        cluster_count(self.n_clusters)
         graph = self._graph_of(X)
         problem = Problem(graph, self.n_clusters, lam_of_prior(self.class_prior, self.n_clusters))
         self.labels_ = self._fit_problem(problem).partition.labels
@@ -456,7 +451,7 @@ def _conversion_warning() -> type[Warning]:
     return warning
 
 
-def _affordable_neighbours(n_neighbors: int, n_points: int) -> int:
+def _affordable_neighbors(n_neighbors: int, n_points: int) -> int:
     """n_neighbors, or all other points where there are fewer."""
     if isinstance(n_neighbors, int | np.integer) and n_neighbors >= n_points > 1:
         message = f"n_neighbors={n_neighbors} is more than the other {n_points - 1} points; all of them are used."

@@ -12,17 +12,15 @@ from functools import cached_property
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from tautcut.arrays import BoolArray, FloatArray, IntArray
+from tautcut.checks import UNLABELLED, cluster_count, fixed_labels, hard_labels, one_of, whole_labels
 from tautcut.errors import InputError
 from tautcut.graph import Graph
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-
 Numerator = Literal["tv", "laplacian"]
 
-UNLABELLED = -1
 NUMERATORS: tuple[Numerator, ...] = get_args(Numerator)
 
 
@@ -85,14 +83,10 @@ class Problem:
         labels: ArrayLike | None = None,
         numerator: Numerator = "tv",
     ) -> None:
-        n, R = graph.n_vertices, checked_cluster_count(n_clusters)
-        if n < R:
-            raise InputError(f"n_clusters={R} is more than the {n} vertices. Ask for {n} clusters or fewer.")
-        if numerator not in NUMERATORS:
-            raise InputError(f"numerator must be one of {', '.join(NUMERATORS)}; found {numerator!r}.")
+        n, R = graph.n_vertices, cluster_count(n_clusters, graph.n_vertices)
         values = {
-            "graph": graph, "n_clusters": R, "lam": _lam_vector(lam, R), "labels": _fixed_labels(labels, n, R),
-            "numerator": numerator,
+            "graph": graph, "n_clusters": R, "lam": _lam_vector(lam, R), "labels": fixed_labels(labels, n, R),
+            "numerator": one_of("numerator", numerator, NUMERATORS),
         }  # fmt: skip
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -102,9 +96,9 @@ class Problem:
         return self.graph.n_vertices
 
     @cached_property
-    def is_labelled(self) -> NDArray[np.bool_]:
+    def is_labelled(self) -> BoolArray:
         """Which vertices are fixed, the set Λ of the paper."""
-        fixed: NDArray[np.bool_] = self.labels != UNLABELLED
+        fixed: BoolArray = self.labels != UNLABELLED
         return fixed
 
     @property
@@ -123,20 +117,13 @@ class Problem:
 
     def partition(self, labels: ArrayLike) -> Partition:
         """The partition of these labels, in 0 … R−1, with its energy."""
-        hard = _hard_labels(labels, self.n_vertices, self.n_clusters)
+        hard = hard_labels(labels, self.n_vertices, self.n_clusters)
         return self.measured(hard, cuts(self.graph, hard, self.n_clusters))
 
     def measured(self, labels: IntArray, cut: FloatArray) -> Partition:
         """The partition of labels whose cuts are known."""
         sizes = np.bincount(labels, minlength=self.n_clusters)
         return Partition(labels, balanced_terms(cut, sizes, self.lam), sizes)
-
-
-def checked_cluster_count(n_clusters: object) -> int:
-    """R as an int, refused if it is not a whole number ≥ 1."""
-    if isinstance(n_clusters, bool) or not isinstance(n_clusters, int | np.integer) or n_clusters < 1:
-        raise InputError(f"n_clusters must be a whole number ≥ 1; found {n_clusters!r}.")
-    return int(n_clusters)
 
 
 def lam_of_prior(class_prior: ArrayLike | None, n_clusters: int) -> FloatArray:
@@ -181,11 +168,11 @@ def balanced_cut_energy(W: object, labels: ArrayLike, lam: ArrayLike | None = No
     array = np.asarray(labels)
     if array.ndim != 1 or array.size != graph.n_vertices:
         raise InputError(f"labels must be {graph.n_vertices} numbers, one per vertex; found shape {array.shape}.")
-    whole = _whole_numbers(array, graph.n_vertices)
+    whole = whole_labels(array, graph.n_vertices)
     R = int(whole.max()) + 1 if lam is None or np.ndim(lam) == 0 else len(np.asarray(lam))
     if graph.n_vertices < R:
         return np.inf  # more clusters than vertices: one of them is empty
-    hard = _hard_labels(whole, graph.n_vertices, R)
+    hard = hard_labels(whole, graph.n_vertices, R)
     sizes = np.bincount(hard, minlength=R)
     return float(balanced_terms(cuts(graph, hard, R), sizes, _lam_vector(lam, R)).sum())
 
@@ -219,32 +206,3 @@ def _lam_vector(lam: ArrayLike | None, n_clusters: int) -> FloatArray:
     if not np.isfinite(vector).all() or (vector < 0).any() or (n_clusters > 1 and (vector == 0).any()):
         raise InputError(f"lam must be positive and finite; found {vector.tolist()}.")
     return vector
-
-
-def _whole_numbers(labels: ArrayLike, n_vertices: int) -> IntArray:
-    array = np.asarray(labels)
-    if array.shape != (n_vertices,):
-        raise InputError(f"labels must be {n_vertices} numbers, one per vertex; found shape {array.shape}.")
-    if array.dtype.kind not in "iub":
-        whole = array.dtype.kind == "f" and bool(np.all(np.isfinite(array) & (array == np.round(array))))
-        if not whole:
-            raise InputError(f"labels must be whole numbers; found {array[:3].tolist()} … of dtype {array.dtype}.")
-    return array.astype(np.int64)
-
-
-def _hard_labels(labels: ArrayLike, n_vertices: int, n_clusters: int) -> IntArray:
-    hard = _whole_numbers(labels, n_vertices)
-    if hard.size and (hard.min() < 0 or hard.max() >= n_clusters):
-        worst = hard.min() if hard.min() < 0 else hard.max()
-        raise InputError(f"labels must lie in 0 … {n_clusters - 1}; found {worst}.")
-    return hard
-
-
-def _fixed_labels(labels: ArrayLike | None, n_vertices: int, n_clusters: int) -> IntArray:
-    if labels is None:
-        return np.full(n_vertices, UNLABELLED, dtype=np.int64)
-    fixed = _whole_numbers(labels, n_vertices).copy()
-    if fixed.min() < UNLABELLED or fixed.max() >= n_clusters:
-        worst = fixed.min() if fixed.min() < UNLABELLED else fixed.max()
-        raise InputError(f"fixed labels must lie in 0 … {n_clusters - 1}, or be −1 where unknown; found {worst}.")
-    return fixed

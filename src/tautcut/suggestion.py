@@ -14,13 +14,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tautcut.algorithm.observers import Observer, Progress
+from tautcut.algorithm.stopping import Status, StopRule
+from tautcut.arrays import FloatArray, IntArray
+from tautcut.checks import cluster_count
 from tautcut.errors import CollapseWarning, InputError, InterruptedRunWarning
 from tautcut.graph import Graph
 from tautcut.metrics import ari
-from tautcut.observers import Observer, Progress
-from tautcut.problem import FloatArray, IntArray, Partition, Problem, checked_cluster_count, cuts
-from tautcut.restarts import Plan, best_of_starts
-from tautcut.stopping import Status, StopRule
+from tautcut.problem import Partition, Problem, cuts
+from tautcut.search.driver import Plan, best_of_starts
 
 # Enough to see the curve: four multilevel starts, combined, and a short polish.
 _PLAN = Plan(n_init=4, stop=StopRule(max_iter=50))
@@ -136,7 +138,7 @@ def suggest_n_clusters(
 
 def _checked(candidates: Iterable[int], graph: Graph) -> list[int]:
     """The candidates in order, each once; refused unless the graph can be cut into so many clusters."""
-    numbers = sorted({checked_cluster_count(number) for number in candidates})
+    numbers = sorted({cluster_count(number) for number in candidates})
     if not numbers:
         raise InputError("candidates is empty. Give numbers of clusters, e.g. range(2, 16).")
     if numbers[0] < 2 or numbers[-1] > graph.n_vertices:

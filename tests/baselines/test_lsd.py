@@ -13,10 +13,10 @@ from sklearn.neighbors import kneighbors_graph
 import tautcut.baselines.lsd as module
 from strategies import graphs, planted_graph, random_graph, soft_start
 from tautcut import Graph, purity
+from tautcut.arrays import IntArray
 from tautcut.baselines import LSD, NormalisedCut
 from tautcut.baselines.lsd import _sum_of_inverse, _sum_of_leading_inverse, decompose, decomposition_error
 from tautcut.errors import InputError
-from tautcut.problem import IntArray
 
 EPS = np.finfo(float).eps
 

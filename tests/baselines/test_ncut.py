@@ -16,7 +16,7 @@ from tautcut import Graph, purity
 from tautcut.baselines import INCRES, LSD, NMFR, NormalisedCut
 from tautcut.baselines.ncut import normalised_cut_value
 from tautcut.errors import InputError
-from tautcut.laplacian import normalised_cut
+from tautcut.graph.laplacian import normalised_cut
 
 FEW_STEPS = [
     NormalisedCut(3, random_state=0),

@@ -12,10 +12,10 @@ from sklearn.neighbors import kneighbors_graph
 import tautcut.baselines.nmfr as module
 from strategies import graphs, planted_graph, random_graph, soft_start
 from tautcut import Graph, purity
+from tautcut.arrays import IntArray
 from tautcut.baselines import NMFR, NormalisedCut
 from tautcut.baselines.nmfr import CANDIDATES, RandomWalk, _Alphas, factorisation_value, factorise, normalised_adjacency
 from tautcut.errors import InputError
-from tautcut.problem import IntArray
 
 EPS = np.finfo(float).eps
 ALPHAS = st.sampled_from([1e-6, 0.1, 0.5, 0.8, 0.99])

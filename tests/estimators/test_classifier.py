@@ -17,10 +17,10 @@ from sklearn.model_selection import GridSearchCV
 
 from strategies import planted_graph
 from tautcut import Graph, MTVClassifier, balanced_cut_energy
+from tautcut.algorithm.stopping import Status
 from tautcut.errors import GraphWarning, InputError
 from tautcut.estimators import encode_labels
 from tautcut.problem import lam_of_prior
-from tautcut.stopping import Status
 
 R = 3
 SIZE = 20
@@ -277,7 +277,7 @@ def test_new_points_take_the_class_around_them() -> None:
     assert (model.transduction_ == NAMES).mean() > 0.9
 
 
-def test_predict_proba_is_the_mean_of_the_neighbours_memberships() -> None:
+def test_predict_proba_is_the_mean_of_the_neighbors_memberships() -> None:
     model = classifier(n_neighbors=5).fit(X, few(NAMES, None))
     new = np.array([[0.3, 0.2], [2.4, 2.0]])
     nearest = np.linalg.norm(new[:, None] - X, axis=2).argsort(axis=1)[:, :5]

@@ -21,10 +21,10 @@ from sklearn.preprocessing import StandardScaler
 
 from strategies import planted_graph
 from tautcut import Graph, MTVClustering, balanced_cut_energy
+from tautcut.algorithm.stopping import Status
 from tautcut.errors import GraphWarning, InputError
 from tautcut.estimators import agreeing_memberships
 from tautcut.problem import lam_of_prior
-from tautcut.stopping import Status
 
 R = 3
 SIZE = 20
@@ -99,7 +99,7 @@ def test_the_planted_blocks_are_found(n_init: Any) -> None:
     assert same_clusters(on_graph(n_init=n_init).fit_predict(GRAPH), BLOCKS)
 
 
-def test_features_become_their_nearest_neighbour_graph() -> None:
+def test_features_become_their_nearest_neighbor_graph() -> None:
     model = clustering().fit(X)
     assert model.graph_.n_vertices == len(X)
     assert model.energy_ == pytest.approx(balanced_cut_energy(model.graph_, model.labels_))
@@ -186,7 +186,7 @@ def test_min_cluster_size_holds() -> None:
         assert np.bincount(model.labels_, minlength=R).min() >= smallest
 
 
-def test_more_neighbours_than_points_is_a_warning_and_the_complete_graph() -> None:
+def test_more_neighbors_than_points_is_a_warning_and_the_complete_graph() -> None:
     with pytest.warns(GraphWarning, match=r"n_neighbors=100 .* 59"):
         model = clustering(n_neighbors=100).fit(X)
     assert model.graph_.n_edges == 60 * 59 // 2
@@ -195,7 +195,7 @@ def test_more_neighbours_than_points_is_a_warning_and_the_complete_graph() -> No
         assert model.predict(X).shape == (60,)
 
 
-def test_exactly_all_other_points_as_neighbours_is_no_warning() -> None:
+def test_exactly_all_other_points_as_neighbors_is_no_warning() -> None:
     assert clustering(n_neighbors=59).fit(X).graph_.n_edges == 60 * 59 // 2
 
 
@@ -230,7 +230,7 @@ def test_new_points_take_the_cluster_around_them() -> None:
     np.testing.assert_array_equal(model.predict(far), [model.labels_[r == BLOCKS][0] for r in range(R)])
 
 
-def test_transform_is_the_mean_of_the_neighbours_memberships() -> None:
+def test_transform_is_the_mean_of_the_neighbors_memberships() -> None:
     model = clustering(n_neighbors=5).fit(X)
     new = np.array([[0.3, 0.2], [2.4, 2.0]])
     nearest = np.linalg.norm(new[:, None] - X, axis=2).argsort(axis=1)[:, :5]
@@ -410,7 +410,7 @@ def test_an_unknown_option_value_is_named(options: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("n_neighbors", [0, -1, 2.5, True, "many"])
-def test_an_impossible_number_of_neighbours_is_named(n_neighbors: Any) -> None:
+def test_an_impossible_number_of_neighbors_is_named(n_neighbors: Any) -> None:
     with pytest.raises(InputError, match="n_neighbors") as raised:
         clustering(n_neighbors=n_neighbors).fit(X)
     assert str(n_neighbors) in str(raised.value)

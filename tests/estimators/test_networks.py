@@ -12,7 +12,8 @@ from sklearn.exceptions import NotFittedError
 
 from tautcut import MTVClassifier, MTVClustering
 from tautcut.errors import InputError
-from tautcut.graph import Graph, vertex_names
+from tautcut.graph import Graph
+from tautcut.graph.adapters import vertex_names
 
 networkx = pytest.importorskip("networkx")
 igraph = pytest.importorskip("igraph")

@@ -8,7 +8,7 @@ from hypothesis import given
 
 from strategies import graphs, random_graph
 from tautcut.graph import Graph
-from tautcut.kernels import gradient_norm, scaled_weights
+from tautcut.kernels.protocol import gradient_norm, scaled_weights
 from tautcut.kernels.reference import gradient_matrix
 
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tautcut import solver
+from tautcut.algorithm import solver
+from tautcut.algorithm.stopping import StopRule
 from tautcut.graph import Graph
-from tautcut.kernels import choose
+from tautcut.kernels.devices import choose
 from tautcut.kernels.reference import project
 from tautcut.problem import Numerator, Partition, Problem
-from tautcut.stopping import StopRule
 
 N = 20
 ENGINES = [

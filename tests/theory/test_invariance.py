@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from strategies import noisy_start, planted_graph
+from tautcut.algorithm.results import Result
+from tautcut.algorithm.solver import solve
+from tautcut.algorithm.stopping import StopRule
 from tautcut.graph import Graph
 from tautcut.problem import Problem
-from tautcut.results import Result
-from tautcut.solver import solve
-from tautcut.stopping import StopRule
 
 R, SIZE = 3, 20
 N = R * SIZE

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from strategies import random_graph
-from tautcut.kernels import Measures, StepSizes
-from tautcut.kernels.cpu import CpuKernels
+from tautcut.kernels.cpu.engine import CpuKernels
+from tautcut.kernels.protocol import Measures, StepSizes
 from tautcut.kernels.reference import project, project_simplex
 from tautcut.problem import Problem
 

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 
 from exact_prox import exact_prox
 from strategies import planted_graph, soft_start, started
-from tautcut import prox
+from tautcut.algorithm import prox
+from tautcut.algorithm.stopping import StopRule
 from tautcut.kernels.reference import ReferenceKernels, project
 from tautcut.problem import Problem
-from tautcut.stopping import StopRule
 
 ITERATIONS = 2000
 

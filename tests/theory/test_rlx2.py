@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from strategies import noisy_start, planted_graph, started
-from tautcut import solver
+from tautcut.algorithm import solver
+from tautcut.algorithm.stopping import StopRule
+from tautcut.arrays import FloatArray
 from tautcut.errors import InputError
 from tautcut.graph import Graph
-from tautcut.kernels import choose
+from tautcut.graph.laplacian import laplacian
+from tautcut.kernels.devices import choose
 from tautcut.kernels.reference import ReferenceKernels, balance, clip_columns, lambda_median
-from tautcut.laplacian import laplacian
-from tautcut.problem import FloatArray, Problem
-from tautcut.stopping import StopRule
+from tautcut.problem import Problem
 
 EPSILON = StopRule().epsilon
 

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from strategies import lams
+from tautcut.arrays import FloatArray
 from tautcut.graph import Graph
 from tautcut.kernels.reference import balance, lambda_median, subgradient, tie_value
-from tautcut.problem import FloatArray, Problem
+from tautcut.problem import Problem
 
 VALUES = st.one_of(st.sampled_from([0.0, 0.0, 1.0, 1.0, 0.5]), st.floats(-10, 10))
 

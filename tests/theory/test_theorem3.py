@@ -10,8 +10,11 @@ from hypothesis import given, settings
 
 from exact_prox import exact_prox
 from strategies import noisy_start, planted_graph, started
-from tautcut import solver
-from tautcut.kernels import Kernels, choose
+from tautcut.algorithm import solver
+from tautcut.algorithm.stopping import StopRule
+from tautcut.arrays import FloatArray
+from tautcut.kernels.devices import choose
+from tautcut.kernels.protocol import Kernels
 from tautcut.kernels.reference import (
     ReferenceKernels,
     balance,
@@ -19,8 +22,7 @@ from tautcut.kernels.reference import (
     lambda_median,
     total_variation,
 )
-from tautcut.problem import FloatArray, Problem
-from tautcut.stopping import StopRule
+from tautcut.problem import Problem
 
 EPSILON = StopRule().epsilon
 

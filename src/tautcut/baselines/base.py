@@ -12,11 +12,12 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 
+from tautcut.arrays import FloatArray, IntArray
+from tautcut.checks import RandomState, generator
 from tautcut.errors import InputError
 from tautcut.graph import Graph
-from tautcut.laplacian import normalised_cut
-from tautcut.problem import FloatArray, IntArray, Problem
-from tautcut.randomness import RandomState, generator
+from tautcut.graph.laplacian import normalised_cut
+from tautcut.problem import Problem
 
 SparseMatrix: TypeAlias = "sp.csr_matrix[np.float64]"
 

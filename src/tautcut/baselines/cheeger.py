@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import lobpcg
 
+from tautcut.arrays import FloatArray, IntArray
 from tautcut.baselines.base import SparseMatrix
 from tautcut.errors import InputError
 from tautcut.graph import Graph
-from tautcut.problem import FloatArray, IntArray, cuts
+from tautcut.problem import cuts
 
 BoolArray: TypeAlias = NDArray[np.bool_]
 

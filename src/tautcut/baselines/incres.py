@@ -7,11 +7,11 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
+from tautcut.arrays import FloatArray, IntArray
 from tautcut.baselines.base import GraphClusterer, SparseMatrix, checked_count, largest_membership
+from tautcut.checks import RandomState
 from tautcut.errors import InputError
 from tautcut.graph import Graph
-from tautcut.problem import FloatArray, IntArray
-from tautcut.randomness import RandomState
 
 _GROWTH = 1e-4  # share of a cluster's expected size by which the seeds grow in a round, at speed 1
 _MAX_PRODUCTS = 1000  # in one round; ten are usual, long chains need many

@@ -11,6 +11,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 from scipy.sparse.linalg import eigsh
 
+from tautcut.arrays import FloatArray
 from tautcut.baselines.base import (
     GraphClusterer,
     SparseMatrix,
@@ -18,10 +19,9 @@ from tautcut.baselines.base import (
     largest_membership,
     starting_memberships,
 )
+from tautcut.checks import RandomState
 from tautcut.errors import InputError
 from tautcut.graph import Graph
-from tautcut.problem import FloatArray
-from tautcut.randomness import RandomState
 
 SCALES = ("auto", "pseudo-inverse", "triplets")
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tautcut.arrays import FloatArray
 from tautcut.baselines.base import GraphClusterer, checked_count
 from tautcut.baselines.cheeger import (
     Cluster,
@@ -19,10 +20,9 @@ from tautcut.baselines.cheeger import (
     multicut_value,
     second_eigenvector,
 )
+from tautcut.checks import RandomState
 from tautcut.errors import InputError
 from tautcut.graph import Graph
-from tautcut.problem import FloatArray
-from tautcut.randomness import RandomState
 
 SCOPES = ("cluster", "graph")
 INITS = ("eigenvector", "random")

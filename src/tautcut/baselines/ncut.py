@@ -1,16 +1,17 @@
 """The normalised cut as an estimator: the start of most methods, and a baseline of its own. The work is done in
-`tautcut.laplacian`; only the objective is added here.
+`tautcut.graph.laplacian`; only the objective is added here.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from tautcut.arrays import IntArray
 from tautcut.baselines.base import GraphClusterer
+from tautcut.checks import RandomState
 from tautcut.graph import Graph
-from tautcut.laplacian import normalised_cut
-from tautcut.problem import IntArray, cuts
-from tautcut.randomness import RandomState
+from tautcut.graph.laplacian import normalised_cut
+from tautcut.problem import cuts
 
 
 class NormalisedCut(GraphClusterer):

@@ -11,6 +11,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from tautcut.arrays import FloatArray, IntArray
 from tautcut.baselines.base import (
     GraphClusterer,
     SparseMatrix,
@@ -19,10 +20,9 @@ from tautcut.baselines.base import (
     largest_membership,
     starting_memberships,
 )
+from tautcut.checks import RandomState
 from tautcut.errors import InputError
 from tautcut.graph import Graph
-from tautcut.problem import FloatArray, IntArray
-from tautcut.randomness import RandomState
 
 Real: TypeAlias = NDArray[np.floating[Any]]  # float32 or float64
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from tautcut.arrays import FloatArray
 from tautcut.baselines.base import GraphClusterer
 from tautcut.baselines.cheeger import (
     Cluster,
@@ -18,9 +19,8 @@ from tautcut.baselines.cheeger import (
     multicut_value,
     second_eigenvector,
 )
+from tautcut.checks import RandomState
 from tautcut.graph import Graph
-from tautcut.problem import FloatArray
-from tautcut.randomness import RandomState
 
 _MAX_OUTER = 100
 _FIRST_LIMIT, _LAST_LIMIT = 40, 800  # inner iterations of one outer step

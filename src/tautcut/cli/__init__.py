@@ -11,7 +11,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from tautcut import __version__
+from tautcut._version import __version__
 from tautcut.cli import commands, demo, reproduce
 from tautcut.cli.shell import BAD_INPUT
 

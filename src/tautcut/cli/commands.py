@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tautcut import __version__
+from tautcut._version import __version__
 from tautcut.cli import shell
 from tautcut.cli.outcome import Outcome, print_json, result_of
 from tautcut.cli.shell import QuietOption
@@ -24,10 +24,10 @@ from tautcut.errors import GraphWarning, InputError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tautcut.diagnostics import Diagnosis
     from tautcut.formats import Data
     from tautcut.graph import Graph
-    from tautcut.neighbors import NeighbourReport
+    from tautcut.graph.diagnostics import Diagnosis
+    from tautcut.graph.neighbors import NeighborReport
 
 FileArgument = Annotated[
     Path,
@@ -106,19 +106,19 @@ class Source:
             array=self.array,
         )  # fmt: skip
 
-    def graph_of(self, data: Data, seed: int, *, is_quiet: bool) -> tuple[Graph, NeighbourReport | None]:
+    def graph_of(self, data: Data, seed: int, *, is_quiet: bool) -> tuple[Graph, NeighborReport | None]:
         """The graph that the file holds; or that of the nearest neighbours, and how they were found."""
         from tautcut.graph import Graph
-        from tautcut.kernels import exact_finder
-        from tautcut.neighbors import neighbour_graph
+        from tautcut.graph.neighbors import neighbor_graph
+        from tautcut.kernels.devices import exact_finder
 
         say = shell.silent if is_quiet else shell.say
         say(f"'{self.file}' holds {data.summary}{self._hint(data)}. {' '.join(data.notes)}".rstrip())
         if isinstance(data.content, Graph):
             return data.content, None
         ways: dict[str, Any] = {"metric": self.metric, "weights": self.weights, "method": self.method}
-        with _warnings_said(say), _neighbour_bar(is_quiet) as progress:
-            graph, report = neighbour_graph(
+        with _warnings_said(say), _neighbor_bar(is_quiet) as progress:
+            graph, report = neighbor_graph(
                 data.content, self.n_neighbors, random_state=seed, progress=progress,
                 finder=exact_finder(self.device), **ways,
             )  # fmt: skip
@@ -131,7 +131,7 @@ class Source:
         return " (--as features overrules)" if is_free and data.kind == "graph" else ""
 
     def about(
-        self, command: str, data: Data, seed: int, settings: dict[str, Any], report: NeighbourReport | None
+        self, command: str, data: Data, seed: int, settings: dict[str, Any], report: NeighborReport | None
     ) -> dict[str, Any]:
         """What the JSON object of every command begins with."""
         held = {"file": str(self.file), "kind": data.kind, "n": len(data.ids), "notes": list(data.notes)}
@@ -140,7 +140,7 @@ class Source:
             "command": command,
             "version": __version__,
             "input": held,
-            "neighbours": None if report is None else asdict(report),
+            "neighbors": None if report is None else asdict(report),
             "settings": settings,
             "seed": seed,
         }
@@ -180,7 +180,7 @@ class Target:
 
     def leave(self, outcome: Outcome, written: list[Path]) -> None:
         """Write labels and report, and print what was found; after Ctrl-C say so and exit as interrupted."""
-        from tautcut.stopping import Status
+        from tautcut.algorithm.stopping import Status
 
         outcome.write_labels(self.out)
         written.append(self.out)
@@ -225,7 +225,7 @@ def cluster(
         settings: dict[str, Any] = {"search": search, "device": device, "class_prior": _shares(class_prior)}
         data = source.read()
         images = _images(data, image)
-        graph, neighbours = source.graph_of(data, seed, is_quiet=quiet)
+        graph, neighbors = source.graph_of(data, seed, is_quiet=quiet)
         diagnosis = _diagnosed(graph, n_clusters, say)
         from tautcut.estimators import MTVClustering
 
@@ -236,7 +236,7 @@ def cluster(
         with _warnings_said(say, is_graph_known=True):
             model.fit(graph)
         result = result_of(model, model.labels_, n_clusters, None)
-        about = source.about("cluster", data, seed, {"n_clusters": n_clusters, **settings, "image": image}, neighbours)
+        about = source.about("cluster", data, seed, {"n_clusters": n_clusters, **settings, "image": image}, neighbors)
         target.leave(Outcome(about, file, data, images, diagnosis, result, list(range(n_clusters))), written)
 
 
@@ -275,7 +275,7 @@ def classify(
         settings: dict[str, Any] = {"search": search, "device": device, "class_prior": _shares(class_prior)}
         data = source.read()
         images, known = _images(data, image), _known(data, labels)
-        graph, neighbours = source.graph_of(data, seed, is_quiet=quiet)
+        graph, neighbors = source.graph_of(data, seed, is_quiet=quiet)
         from tautcut.estimators import MTVClassifier, encode_labels
 
         classes, codes = encode_labels(known, graph.n_vertices)
@@ -289,7 +289,7 @@ def classify(
         result = result_of(model, classes.searchsorted(model.transduction_), classes.size, codes)
         about = source.about(
             "classify", data, seed, {"labels": None if labels is None else str(labels), **settings, "image": image},
-            neighbours,
+            neighbors,
         )  # fmt: skip
         target.leave(Outcome(about, file, data, images, diagnosis, result, classes.tolist()), written)
 
@@ -318,20 +318,20 @@ def graph(
     source = Source(file, kind, columns, id_column, None, array, n_neighbors, metric, weights, method)
     with _command(seed) as written:
         from tautcut import formats
-        from tautcut.diagnostics import diagnose
+        from tautcut.graph.diagnostics import diagnose
         from tautcut.writing import writable
 
         formats.check_source(file)
         if out is not None:
             writable(out, formats.GRAPH_SUFFIXES, source=file)
         data = source.read()
-        made, neighbours = source.graph_of(data, seed, is_quiet=quiet)
+        made, neighbors = source.graph_of(data, seed, is_quiet=quiet)
         diagnosis = diagnose(made, n_clusters)
         if out is not None:
             formats.write_graph(out, made, data.ids)
             written.append(out)
         if as_json:
-            about = source.about("graph", data, seed, {"n_clusters": n_clusters}, neighbours)
+            about = source.about("graph", data, seed, {"n_clusters": n_clusters}, neighbors)
             print_json(about | {"diagnosis": diagnosis.to_dict(), "out": None if out is None else str(out)})
             return
         typer.echo(str(diagnosis))
@@ -362,14 +362,14 @@ def suggest(
             raise InputError(f"--min must be from 1 to --max; found {smallest} and {largest}.")
         say = shell.silent if quiet else shell.say
         data = source.read()
-        made, neighbours = source.graph_of(data, seed, is_quiet=quiet)
+        made, neighbors = source.graph_of(data, seed, is_quiet=quiet)
         from tautcut.suggestion import suggest_n_clusters
 
         say(f"Clustering into {smallest} to {largest} clusters ...")
         with _warnings_said(say, is_graph_known=True), _bars(quiet) as observers:
             found = suggest_n_clusters(made, range(smallest, largest + 1), random_state=seed, observers=observers)
         if as_json:
-            about = source.about("suggest", data, seed, {"min": smallest, "max": largest}, neighbours)
+            about = source.about("suggest", data, seed, {"min": smallest, "max": largest}, neighbors)
             print_json(about | {"suggestion": found.to_dict()})
         else:
             typer.echo(str(found))
@@ -392,7 +392,7 @@ def _command(seed: int, search: str | None = None) -> Iterator[list[Path]]:
     with shell.exit_codes(what_is_left):
         shell.check_seed(seed)
         if search is not None:
-            from tautcut.restarts import Plan
+            from tautcut.search.driver import Plan
 
             Plan(search=search)
         yield written
@@ -441,10 +441,10 @@ def _known(data: Data, labels: Path | None) -> NDArray[Any]:
 
 def _diagnosed(graph: Graph, n_clusters: int, say: Callable[[str], None]) -> Diagnosis:
     """What the graph is like; warnings are said before the run that they are about."""
-    from tautcut.diagnostics import diagnose
-    from tautcut.problem import checked_cluster_count
+    from tautcut.checks import cluster_count
+    from tautcut.graph.diagnostics import diagnose
 
-    diagnosis = diagnose(graph, checked_cluster_count(n_clusters))
+    diagnosis = diagnose(graph, cluster_count(n_clusters))
     for finding in diagnosis.warnings:
         say(f"Warning: {finding.meaning} {finding.advice}".rstrip())
     return diagnosis
@@ -459,14 +459,14 @@ def _bars(is_quiet: bool) -> Iterator[list[Any]]:
     if not _has_bar(is_quiet):
         yield []
         return
-    from tautcut.observers import ProgressBar
+    from tautcut.algorithm.observers import ProgressBar
 
     with ProgressBar() as bar:
         yield [bar]
 
 
 @contextmanager
-def _neighbour_bar(is_quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
+def _neighbor_bar(is_quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
     """A bar for the search of neighbours, where there is a terminal to draw it on."""
     if not _has_bar(is_quiet):
         yield None
@@ -475,7 +475,7 @@ def _neighbour_bar(is_quiet: bool) -> Iterator[Callable[[int, int], None] | None
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task("neighbours", total=None)
+        task = bars.add_task("neighbors", total=None)
         yield lambda done, total: bars.update(task, completed=done, total=total)
 
 

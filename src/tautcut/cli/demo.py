@@ -15,7 +15,7 @@ from tautcut.cli import shell
 
 if TYPE_CHECKING:
     from tautcut.estimators import MTVClassifier, MTVClustering
-    from tautcut.experiments import RunRecord
+    from tautcut.records import RunRecord
 
 N_DIGITS = 10
 PICTURE = Path("tautcut-demo.png")
@@ -62,7 +62,7 @@ def _cluster_digits(
     digits: Any, seed: int, has_bar: bool, say: Callable[[str], None]
 ) -> tuple[MTVClustering, RunRecord]:
     from tautcut.estimators import MTVClustering
-    from tautcut.experiments import run_clustering
+    from tautcut.records import run_clustering
 
     say("Preparing: the first run on a machine compiles the kernels, which can take a minute.")
     say(f"Clustering {len(digits.data)} images without labels ...")
@@ -78,7 +78,7 @@ def _classify_digits(
     import numpy as np
 
     from tautcut.estimators import MTVClassifier
-    from tautcut.experiments import draw_labels, run_classification
+    from tautcut.records import draw_labels, run_classification
 
     say(f"Classifying them from {N_DIGITS} labels, one per class ...")
     labels = draw_labels(digits.target, rng=np.random.default_rng(seed))
@@ -90,7 +90,7 @@ def _classify_digits(
 
 def _check_uninterrupted(model: MTVClustering | MTVClassifier) -> None:
     """Ctrl-C gives the best partition so far; a demo of it would mislead, so it ends."""
-    from tautcut.stopping import Status
+    from tautcut.algorithm.stopping import Status
 
     if model.status_ is Status.INTERRUPTED:
         raise KeyboardInterrupt

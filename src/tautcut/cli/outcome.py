@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tautcut import __version__
+from tautcut._version import __version__
 from tautcut.cli import shell
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tautcut.diagnostics import Diagnosis
+    from tautcut.algorithm.results import Result
     from tautcut.estimators import MTVClassifier, MTVClustering
     from tautcut.formats import Data, Labelling
-    from tautcut.results import Result
+    from tautcut.graph.diagnostics import Diagnosis
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +42,8 @@ class Outcome:
         """A label for each vertex, with its confidence."""
         import numpy as np
 
-        from tautcut.diagnostics import confidence
         from tautcut.formats import Labelling
+        from tautcut.graph.diagnostics import confidence
 
         names, result = np.array(self.classes), self.result
         energies = {"energy": result.partition.energy, "relaxed_energy": result.relaxed_energy}
@@ -125,8 +125,8 @@ def result_of(
     model: MTVClustering | MTVClassifier, codes: NDArray[Any], n_clusters: int, known: NDArray[Any] | None
 ) -> Result:
     """What an estimator found, as the solver's record."""
+    from tautcut.algorithm.results import Result
     from tautcut.problem import Problem, lam_of_prior
-    from tautcut.results import Result
 
     problem = Problem(model.graph_, n_clusters, lam_of_prior(model.class_prior, n_clusters), known)
     found = problem.partition(codes)

@@ -17,10 +17,10 @@ from tautcut.cli.shell import QuietOption, SeedOption
 from tautcut.errors import InputError
 
 if TYPE_CHECKING:
-    from tautcut.experiments import RunRecord
-    from tautcut.experiments.figures import Figure1, Figure2
-    from tautcut.experiments.protocol import RunSpec
-    from tautcut.report.tables import Row
+    from tautcut.paper.figures import Figure1, Figure2
+    from tautcut.paper.protocol import RunSpec
+    from tautcut.paper.tables import Row
+    from tautcut.records import RunRecord
 
 RESULTS = Path("results")
 DIGITS = ("optdigits", "pendigits", "mnist")
@@ -111,8 +111,8 @@ def figure1(out: OutOption = RESULTS, as_json: FigureJsonOption = False, quiet: 
     with shell.exit_codes():
         _check_folder(out)
         (shell.silent if quiet else shell.say)("Solving both relaxations on a line of 20 vertices ...")
-        from tautcut.experiments import figures
-        from tautcut.report.paper_figures import draw_figure1
+        from tautcut.paper import figures
+        from tautcut.paper.pictures import draw_figure1
 
         numbers = figures.figure1()
         _show_figure(numbers, draw_figure1(numbers, _in_folder(out, "figure1")), as_json)
@@ -134,8 +134,8 @@ def figure2(
         (name,) = _chosen("--data", [data], DIGITS)
         say = shell.silent if quiet else shell.say
         say("Loading ...")
-        from tautcut.experiments import figures, protocol
-        from tautcut.report.paper_figures import draw_figure2
+        from tautcut.paper import figures, protocol
+        from tautcut.paper.pictures import draw_figure2
 
         one = protocol.labelled_graph(name)
         n_starts = 1 if quick else 5
@@ -169,7 +169,7 @@ def _reproduce_table(request: TableRequest) -> None:
         _check_folder(request.out)
         say = shell.silent if request.is_quiet else shell.say
         say("Loading ...")
-        from tautcut.experiments import campaign, protocol
+        from tautcut.paper import campaign, protocol
 
         every = protocol.TABLES[request.table](seed=request.seed, is_quick=request.is_quick)
         names = _chosen("--data", request.data, [spec.data for spec in every])
@@ -202,7 +202,8 @@ def _chosen(option: str, asked: Sequence[str] | None, known: Sequence[str]) -> l
 def _say_what_is_there(
     request: TableRequest, wanted: list[RunSpec], todo: list[RunSpec], say: Callable[[str], None]
 ) -> None:
-    from tautcut.experiments import campaign, circumstances
+    from tautcut.paper import campaign
+    from tautcut.records import circumstances
 
     there = len(wanted) - len(todo)
     say(f"{len(todo)} runs to do" + (f"; {there} are in {request.records} already." if there else "."))
@@ -229,7 +230,7 @@ def _bar(todo: list[RunSpec]) -> Iterator[Callable[[RunRecord], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    from tautcut.experiments.campaign import key_of
+    from tautcut.paper.campaign import key_of
 
     costs = {spec.key: spec.cost for spec in todo}
     columns: list[Any] = [TextColumn("{task.fields[done]} of {task.fields[runs]} runs"), BarColumn(bar_width=20)]
@@ -258,7 +259,7 @@ def _in_a_line(record: RunRecord) -> str:
 
 def _show_table(request: TableRequest, records: list[RunRecord], names: list[str]) -> None:
     """Write the files of the whole table; print what was asked for."""
-    from tautcut.report import tables
+    from tautcut.paper import tables
 
     files = tables.write_tables(request.out, request.stem, request.table, records)
     rows = [row for row in tables.rows_of(request.table, records) if row.data in names]
@@ -277,7 +278,7 @@ def _print_brief(name: str, rows: list[Row]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from tautcut.report.tables import brief
+    from tautcut.paper.tables import brief
 
     content = brief(rows)
     table = Table(*content.head, title=name, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)

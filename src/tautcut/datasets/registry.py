@@ -19,7 +19,7 @@ from tautcut.datasets.synthetic import four_moons
 from tautcut.datasets.text import COUNT_ARRAYS, fetch_newsgroups, tfidf_rows
 from tautcut.errors import InputError
 from tautcut.graph import Graph
-from tautcut.neighbors import knn_graph
+from tautcut.graph.neighbors import knn_graph
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 Features: TypeAlias = "NDArray[np.float32 | np.uint8] | sp.csr_matrix[np.float64]"
@@ -247,7 +247,7 @@ _GRAPHS = {
 # Of a word in all documents of a text set together; rarer words are left out.
 _FEWEST_OCCURRENCES = {"webkb4": 5, "20news": 20}
 
-_RAW_NEIGHBOURS = (
+_RAW_NEIGHBORS = (
     "The binary 10-nearest-neighbour graph of the raw features. The paper's graph is that of Yang et al. (2012), "
     "which is said to be built on scattering features."
 )
@@ -263,8 +263,8 @@ _NOTES = {
         "than 5 occurrences (the recipe of INCRES). The paper's graph is that of Yang et al. (2012), on the 10,000 "
         "words of largest information gain about the classes, and is not public."
     ),
-    "optdigits": _RAW_NEIGHBOURS,
-    "pendigits": _RAW_NEIGHBOURS,
+    "optdigits": _RAW_NEIGHBORS,
+    "pendigits": _RAW_NEIGHBORS,
     "20news": (
         "The graph published with INCRES and Product Cut: 5 nearest neighbours by cosine of tf-idf rows, unweighted. "
         "The paper's graph is that of Yang et al. (2012), on the 10,000 words of largest information gain about the "

@@ -21,7 +21,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tautcut.errors import InputError
-from tautcut.graph import ROUNDING, Graph
+from tautcut.graph import Graph
+from tautcut.graph.adapters import ROUNDING
 
 Matrix: TypeAlias = "NDArray[Any] | sp.csr_matrix[Any]"
 

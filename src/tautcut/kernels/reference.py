@@ -10,9 +10,10 @@ from math import sqrt
 import numpy as np
 import scipy.sparse as sp
 
+from tautcut.arrays import FloatArray, IntArray
 from tautcut.graph import Graph
-from tautcut.kernels import Measures, StepSizes, gradient_norm, scaled_weights
-from tautcut.problem import FloatArray, IntArray, Problem, cuts
+from tautcut.kernels.protocol import Measures, StepSizes, gradient_norm, scaled_weights
+from tautcut.problem import Problem, cuts
 
 
 def gradient_matrix(graph: Graph) -> sp.csr_matrix:

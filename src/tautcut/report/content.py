@@ -18,11 +18,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from tautcut.diagnostics import Diagnosis, confidence
+from tautcut.algorithm.results import Result
+from tautcut.arrays import IntArray
 from tautcut.graph import Graph
-from tautcut.problem import IntArray, Partition
+from tautcut.graph.diagnostics import Diagnosis, confidence
+from tautcut.problem import Partition
 from tautcut.report.layout import lay_out
-from tautcut.results import Result
 
 FloatArray = NDArray[np.float64]
 Json = dict[str, Any]
@@ -191,7 +192,7 @@ def _representatives(subject: Subject, cluster: int) -> list[int]:
             break
         if vertex not in taken:
             chosen.append(vertex)
-            taken |= {vertex, *_neighbours(subject.graph, vertex).tolist()}
+            taken |= {vertex, *_neighbors(subject.graph, vertex).tolist()}
     rest = (vertex for vertex in ranked if vertex not in chosen)
     return [*chosen, *(next(rest) for _ in range(min(REPRESENTATIVES, len(ranked)) - len(chosen)))]
 
@@ -207,14 +208,14 @@ def _doubt(subject: Subject, vertex: int) -> Json:
     """A point, with its cluster and the one that it could as well be in."""
     label = int(subject.partition.labels[vertex])
     one = slice(subject.graph.indptr[vertex], subject.graph.indptr[vertex + 1])
-    neighbours = subject.partition.labels[subject.graph.indices[one]]
-    votes = np.bincount(neighbours, subject.graph.weights[one], subject.partition.sizes.size)
+    neighbors = subject.partition.labels[subject.graph.indices[one]]
+    votes = np.bincount(neighbors, subject.graph.weights[one], subject.partition.sizes.size)
     votes[label] = 0
     other = int(votes.argmax()) if votes.any() else None
     return {**subject.point(vertex), "cluster": label, "other": other}
 
 
-def _neighbours(graph: Graph, vertex: int) -> NDArray[Any]:
+def _neighbors(graph: Graph, vertex: int) -> NDArray[Any]:
     return graph.indices[graph.indptr[vertex] : graph.indptr[vertex + 1]]
 
 

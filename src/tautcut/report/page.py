@@ -19,11 +19,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from tautcut.diagnostics import Diagnosis, diagnose
+from tautcut.algorithm.results import Result
 from tautcut.errors import InputError
-from tautcut.experiments.records import circumstances
+from tautcut.graph.diagnostics import Diagnosis, diagnose
+from tautcut.records.records import circumstances
 from tautcut.report.content import FloatArray, Json, Subject, content_of
-from tautcut.results import Result
 from tautcut.writing import replacing, writable
 
 SUFFIXES = (".html", ".htm")

@@ -17,12 +17,13 @@ import numpy as np
 import torch
 import triton
 
+from tautcut.arrays import FloatArray, IntArray
 from tautcut.errors import EngineUnavailableError, InputError
 from tautcut.graph import Graph
-from tautcut.kernels import Measures, StepSizes, scaled_weights
-from tautcut.kernels.gpu import programs as on_card
+from tautcut.kernels.gpu import programs as programs
 from tautcut.kernels.gpu.layout import lay_out
-from tautcut.problem import FloatArray, IntArray, Partition, Problem
+from tautcut.kernels.protocol import Measures, StepSizes, scaled_weights
+from tautcut.problem import Partition, Problem
 
 _TILE, _FEWEST_LANES = 128, 4  # values of F in one block, rows times columns rounded up to a power of two; rows
 _UNROLL = 2  # edges of a row in flight at a time
@@ -84,7 +85,7 @@ class GpuKernels:
         arrays: dict[str, Any] = {
             "order": order,
             "offsets": layout.offsets,
-            "neighbours": layout.neighbours,
+            "neighbors": layout.neighbors,
             "weights": layout.weights if layout.weights is not None else np.zeros(1, np.float32),
             "fixed": problem.labels[order].astype(np.int32),
             "lam": problem.lam,
@@ -116,8 +117,8 @@ class GpuKernels:
         X = X.contiguous()
         Y = torch.empty_like(X)
         RP = max(2, triton.next_power_of_2(columns))
-        on_card.minus_laplacian[(layout.n_blocks, S)](
-            X, Y, graph["offsets"], graph["neighbours"], weights, n, layout.n_short, layout.n_short_blocks,
+        programs.minus_laplacian[(layout.n_blocks, S)](
+            X, Y, graph["offsets"], graph["neighbors"], weights, n, layout.n_short, layout.n_short_blocks,
             R=columns, RP=RP, V=layout.lanes, E=self.unroll, IS_WEIGHTED=self.is_weighted,
             num_warps=max(1, min(8, layout.lanes * RP // _TILE)),
         )  # fmt: skip
@@ -141,7 +142,7 @@ class GpuKernels:
     def n_surveyors(self) -> int:
         tiles = -(-self.problem.n_vertices // self.rows_surveyed)
         wanted = min(_MOST_SURVEYORS, -(-tiles // _TILES_OF_PROGRAM))
-        return max(wanted, -(-tiles // int(on_card.MOST_TILES.value)))
+        return max(wanted, -(-tiles // int(programs.MOST_TILES.value)))
 
     @property
     def rows_surveyed(self) -> int:
@@ -160,8 +161,8 @@ class GpuKernels:
         """Memory that one start of a batch takes: P, four planes of F, the best F, as much to make them, and sums."""
         n, R = self.problem.n_vertices, self.problem.n_clusters
         duals = self.layout.n_slots * R * torch.empty(0, dtype=self.duals).element_size()
-        sums = (16 + 4 * on_card.THRESHOLDS.value) * self.n_surveyors + 24 * self.n_varying
-        small = (sums + 4 * on_card.CANDIDATES.value) * R + 4 * self.layout.n_blocks
+        sums = (16 + 4 * programs.THRESHOLDS.value) * self.n_surveyors + 24 * self.n_varying
+        small = (sums + 4 * programs.CANDIDATES.value) * R + 4 * self.layout.n_blocks
         return int(duals + 10 * n * R * 4 + 2 * n * 4 + small)
 
     def bytes_of_graph(self) -> int:
@@ -186,7 +187,7 @@ class GpuKernels:
             )
         return int(min(fits, wanted))
 
-    def starts_of_card(self, wanted: int) -> int:
+    def starts_of_gpu(self, wanted: int) -> int:
         """How many of the wanted starts an empty card holds: what happens to be free must not change an answer."""
         if self.device.type != "cuda":
             return wanted
@@ -237,34 +238,34 @@ class GpuKernels:
     def measure(self, arrays: Batch) -> Measures:
         arrays.look_until_found()
         column = arrays.columns[0].cpu().numpy()
-        T, B, median, tie = (column[i.value].copy() for i in (on_card.T, on_card.B, on_card.MEDIAN, on_card.TIE))
+        T, B, median, tie = (column[i.value].copy() for i in (programs.T, programs.B, programs.MEDIAN, programs.TIE))
         return Measures(T, B, median, tie, squared_step=float(arrays.norms[0].double().sum()))
 
     def linearise(self, arrays: Batch, measures: Measures, delta: float) -> None:
         pull = delta * measures.E / measures.B
         new = {
-            on_card.MEDIAN_K: measures.median, on_card.UP: self.problem.lam * pull,
-            on_card.LEVEL: measures.tie * pull, on_card.DOWN: -pull,
+            programs.MEDIAN_K: measures.median, programs.UP: self.problem.lam * pull,
+            programs.LEVEL: measures.tie * pull, programs.DOWN: -pull,
         }  # fmt: skip
         for place, values in new.items():
             arrays.columns[0, place.value] = torch.from_numpy(np.asarray(values))
-        slot = arrays.word(on_card.SLOT)
-        arrays.set_words({on_card.SLOT_K: slot, on_card.SLOT: 1 - slot, on_card.INNER: 0})
+        slot = arrays.word(programs.SLOT)
+        arrays.set_words({programs.SLOT_K: slot, programs.SLOT: 1 - slot, programs.INNER: 0})
 
     def iterate(self, arrays: Batch, scale: FloatArray, steps: StepSizes) -> None:
-        arrays.columns[0, on_card.SCALE.value] = torch.from_numpy(np.asarray(scale))
-        arrays.reals[0, : on_card.THETA.value + 1] = torch.tensor([steps.tau, steps.sigma, steps.theta])
-        arrays.set_words({on_card.PHASE: on_card.ITERATE.value})
+        arrays.columns[0, programs.SCALE.value] = torch.from_numpy(np.asarray(scale))
+        arrays.reals[0, : programs.THETA.value + 1] = torch.tensor([steps.tau, steps.sigma, steps.theta])
+        arrays.set_words({programs.PHASE: programs.ITERATE.value})
         arrays.launch_iterate(1)
-        bar, inner = arrays.word(on_card.BAR), arrays.word(on_card.INNER)
-        arrays.set_words({on_card.BAR: 1 - bar, on_card.INNER: inner + 1})
+        bar, inner = arrays.word(programs.BAR), arrays.word(programs.INNER)
+        arrays.set_words({programs.BAR: 1 - bar, programs.INNER: inner + 1})
 
     def harden(self, arrays: Batch) -> tuple[IntArray, FloatArray]:
         labels = self.in_graph_order(arrays.labels[0]).astype(np.int64)
-        return labels, arrays.columns[0, on_card.CUT.value].cpu().numpy() * self.unit
+        return labels, arrays.columns[0, programs.CUT.value].cpu().numpy() * self.unit
 
     def memberships(self, arrays: Batch, *, previous: bool = False) -> FloatArray:
-        slot = arrays.word(on_card.SLOT_K if previous else on_card.SLOT)
+        slot = arrays.word(programs.SLOT_K if previous else programs.SLOT)
         F: FloatArray = self.in_graph_order(arrays.X[0, slot]).astype(np.float64)
         return F
 
@@ -292,34 +293,34 @@ class Batch:
         self.variations = torch.zeros((S, 3, R, kernels.n_varying), dtype=torch.float64, device=device)
         self.steps = torch.zeros((S, kernels.n_varying), dtype=torch.float64, device=device)
         self.sums = torch.zeros((S, 2, R, kernels.n_surveyors), dtype=torch.float64, device=device)
-        reached = (S, R, kernels.n_surveyors, on_card.THRESHOLDS.value)
+        reached = (S, R, kernels.n_surveyors, programs.THRESHOLDS.value)
         self.counts = torch.zeros(reached, dtype=torch.int32, device=device)
-        self.candidates = torch.zeros((S, R, on_card.CANDIDATES.value), dtype=torch.float32, device=device)
-        self.brackets = torch.zeros((S, R, on_card.BRACKETS.value), dtype=torch.int32, device=device)
-        self.brackets[:, :, : on_card.LOW.value] = torch.linspace(
-            1, on_card.TOP.value - 1, on_card.LOW.value, dtype=torch.float64, device=device
+        self.candidates = torch.zeros((S, R, programs.CANDIDATES.value), dtype=torch.float32, device=device)
+        self.brackets = torch.zeros((S, R, programs.BRACKETS.value), dtype=torch.int32, device=device)
+        self.brackets[:, :, : programs.LOW.value] = torch.linspace(
+            1, programs.TOP.value - 1, programs.LOW.value, dtype=torch.float64, device=device
         ).to(torch.int32)
-        self.brackets[:, :, on_card.HIGH.value] = on_card.TOP.value
-        self.brackets[:, :, on_card.LAST.value] = on_card.TOP.value
-        self.columns = torch.zeros((S, on_card.COLUMNS.value, R), dtype=torch.float64, device=device)
-        self.words = torch.zeros((S, on_card.WORDS.value), dtype=torch.int32, device=device)
-        self.words[:, on_card.PHASE.value] = on_card.BEGIN.value
-        self.words[:, on_card.OUTER.value] = -1
-        self.reals = torch.zeros((S, on_card.REALS.value), dtype=torch.float64, device=device)
+        self.brackets[:, :, programs.HIGH.value] = programs.TOP.value
+        self.brackets[:, :, programs.LAST.value] = programs.TOP.value
+        self.columns = torch.zeros((S, programs.COLUMNS.value, R), dtype=torch.float64, device=device)
+        self.words = torch.zeros((S, programs.WORDS.value), dtype=torch.int32, device=device)
+        self.words[:, programs.PHASE.value] = programs.BEGIN.value
+        self.words[:, programs.OUTER.value] = -1
+        self.reals = torch.zeros((S, programs.REALS.value), dtype=torch.float64, device=device)
         tau = 1.0 / kernels.lipschitz
-        self.reals[:, on_card.TAU.value] = tau
-        self.reals[:, on_card.THETA.value] = (1.0 + 2.0 * tau) ** -0.5
-        self.reals[:, [on_card.BEST.value, on_card.MARK.value]] = float("inf")
+        self.reals[:, programs.TAU.value] = tau
+        self.reals[:, programs.THETA.value] = (1.0 + 2.0 * tau) ** -0.5
+        self.reals[:, [programs.BEST.value, programs.MARK.value]] = float("inf")
         self.shared = torch.tensor([kernels.lipschitz, tol, epsilon, progress], dtype=torch.float64, device=device)
         self.history = torch.zeros((S, n_history, 4), dtype=torch.float64, device=device)
         self.active = torch.full((_width(S),), -1, dtype=torch.int32, device=device)
         self.active[:S] = torch.arange(S, dtype=torch.int32, device=device)
         self._rounds: dict[int, Callable[[], None]] = {}
-        is_card = device.type == "cuda"
-        self._side = torch.cuda.Stream(device) if is_card else None
-        self._sent = torch.cuda.Event() if is_card else None
-        self._places = torch.empty(self.active.shape, dtype=torch.int32, pin_memory=is_card)
-        self._seen = [torch.empty(a.shape, dtype=a.dtype, pin_memory=is_card) for a in (self.words, self.reals)]
+        is_gpu = device.type == "cuda"
+        self._side = torch.cuda.Stream(device) if is_gpu else None
+        self._sent = torch.cuda.Event() if is_gpu else None
+        self._places = torch.empty(self.active.shape, dtype=torch.int32, pin_memory=is_gpu)
+        self._seen = [torch.empty(a.shape, dtype=a.dtype, pin_memory=is_gpu) for a in (self.words, self.reals)]
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -332,25 +333,25 @@ class Batch:
 
     def launch_iterate(self, width: int) -> None:
         layout, graph = self._kernels.layout, self._graph
-        on_card.iterate[(layout.n_blocks, width)](
+        programs.iterate[(layout.n_blocks, width)](
             self.X, self.P, self.labels, self.norms, self.words, self.reals, self.columns, self.active,
-            graph["offsets"], graph["neighbours"], graph["weights"], graph["fixed"],
+            graph["offsets"], graph["neighbors"], graph["weights"], graph["fixed"],
             *self._where, layout.n_blocks, layout.n_slots,
             HAS_LABELS=self._kernels.has_labels, **self._kernels.shape,
         )  # fmt: skip
 
     def launch_vary(self, width: int) -> None:
         kernels, graph, G = self._kernels, self._graph, self._kernels.n_varying
-        on_card.vary[(G, width)](
+        programs.vary[(G, width)](
             self.X, self.labels, self.variations, self.norms, self.steps, self.words, self.active,
-            graph["offsets"], graph["neighbours"], graph["weights"], *self._where, kernels.layout.n_blocks,
+            graph["offsets"], graph["neighbors"], graph["weights"], *self._where, kernels.layout.n_blocks,
             G=G, **kernels.shape,
         )  # fmt: skip
 
     def launch_survey(self, width: int) -> None:
         kernels, G = self._kernels, self._kernels.n_surveyors
         n, R = kernels.problem.n_vertices, kernels.problem.n_clusters
-        on_card.survey[(G, width)](
+        programs.survey[(G, width)](
             self.X, self.sums, self.counts, self.candidates, self.brackets, self.words, self.active, n,
             G=G, R=R, RP=kernels.RP, ROWS=kernels.rows_surveyed, num_warps=max(1, kernels.RP // _COLUMNS_OF_WARP),
         )  # fmt: skip
@@ -358,7 +359,7 @@ class Batch:
     def launch_select(self, width: int) -> None:
         kernels, graph = self._kernels, self._graph
         n, R = kernels.problem.n_vertices, kernels.problem.n_clusters
-        on_card.select[(R, width)](
+        programs.select[(R, width)](
             self.variations, self.sums, self.counts, self.candidates, self.brackets, self.columns, self.words,
             self.active, graph["lam"], graph["rank"], n,
             G_VARY=kernels.n_varying, G=kernels.n_surveyors, R=R, WIDTH=512, num_warps=_SELECT_WARPS,
@@ -380,11 +381,11 @@ class Batch:
     def launch_decide(self, width: int) -> None:
         kernels = self._kernels
         n, R = kernels.problem.n_vertices, kernels.problem.n_clusters
-        on_card.decide[(width,)](
+        programs.decide[(width,)](
             self.columns, self.words, self.reals, self.steps, self.history, self.active, self._graph["lam"],
             self.shared, n, *self.limits, G=kernels.n_varying, R=R, RP=kernels.RP, num_warps=1,
         )  # fmt: skip
-        on_card.save[(triton.cdiv(n * R, _COPY_WIDTH), width)](
+        programs.save[(triton.cdiv(n * R, _COPY_WIDTH), width)](
             self.X, self.labels, self.best_F, self.best_labels, self.words, self.active, n, R=R, WIDTH=_COPY_WIDTH,
         )  # fmt: skip
 
@@ -395,12 +396,12 @@ class Batch:
 
     def look_until_found(self) -> None:
         """Measure until every λ-median is found: a bracket that misses it is moved, and narrowed if it is crowded."""
-        for misses in range(on_card.MOST_MISSES.value):
-            self.set_words({on_card.PHASE: on_card.LOOK_AGAIN.value, on_card.MISSES: misses})
+        for misses in range(programs.MOST_MISSES.value):
+            self.set_words({programs.PHASE: programs.LOOK_AGAIN.value, programs.MISSES: misses})
             self.launch_measure(len(self))
-            if bool((self.columns[:, on_card.FOUND.value] > 0).all()):
+            if bool((self.columns[:, programs.FOUND.value] > 0).all()):
                 return
-        self.columns[:, on_card.T.value] = float("nan")  # F is not finite
+        self.columns[:, programs.T.value] = float("nan")  # F is not finite
 
     # ------------------------------------------------------------ the run
 
@@ -434,8 +435,8 @@ class Batch:
     def _receive(self) -> list[Look]:
         if self._sent is not None:
             self._sent.synchronize()
-        chosen = (on_card.STATUS, on_card.ITERATIONS, on_card.OUTER)
-        energies = (on_card.ENERGY, on_card.BEST, on_card.RELAXED)
+        chosen = (programs.STATUS, programs.ITERATIONS, programs.OUTER)
+        energies = (programs.ENERGY, programs.BEST, programs.RELAXED)
         return [
             Look(*(int(word[i.value]) for i in chosen), *(float(real[i.value]) for i in energies))
             for word, real in zip(*(seen.tolist() for seen in self._seen), strict=True)
@@ -464,10 +465,10 @@ class Batch:
         kernels, problem = self._kernels, self._kernels.problem
         labels = kernels.in_graph_order(self.best_labels[s]).astype(np.int64)
         F = kernels.in_graph_order(self.best_F[s]).astype(np.float64)
-        has_begun = int(self.words[s, on_card.OUTER.value]) >= 0
+        has_begun = int(self.words[s, programs.OUTER.value]) >= 0
         if kernels.is_weighted or not has_begun:  # the card's weights are rounded, or nothing is measured yet
             return problem.partition(labels), F
-        cut = self.columns[s, on_card.BEST_CUT.value].cpu().numpy()
+        cut = self.columns[s, programs.BEST_CUT.value].cpu().numpy()
         return problem.measured(labels, cut * kernels.unit), F
 
     def lines(self, s: int, count: int) -> FloatArray:
@@ -510,7 +511,7 @@ def recorded(work: Callable[[], None], device: torch.device) -> Callable[[], Non
     return replay
 
 
-def require_card() -> None:
+def require_gpu() -> None:
     """Raise, in one sentence, where there is no GPU that torch can use."""
     with warnings.catch_warnings(record=True) as heard:  # an old driver is a warning of torch's
         warnings.simplefilter("always")

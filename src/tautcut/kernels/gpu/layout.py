@@ -26,7 +26,7 @@ class Layout:
 
     order: NDArray[np.int64]
     offsets: NDArray[np.int64]
-    neighbours: NDArray[np.int32]
+    neighbors: NDArray[np.int32]
     weights: NDArray[np.float32] | None
     lanes: int
     n_short: int
@@ -38,7 +38,7 @@ class Layout:
 
     @property
     def n_slots(self) -> int:
-        return int(self.neighbours.size)
+        return int(self.neighbors.size)
 
 
 def lay_out(
@@ -68,14 +68,14 @@ def lay_out(
 
     own = np.minimum(np.arange(n_short_blocks * lanes), max(short.size - 1, 0)).reshape(-1, lanes)
     own = np.concatenate([own, np.repeat(np.arange(short.size, n)[:, None], lanes, axis=1)]).astype(np.int32)
-    neighbours = np.repeat(own, steps, axis=0).ravel()
+    neighbors = np.repeat(own, steps, axis=0).ravel()
     slot = _slots(graph, degrees, order, offsets, lanes, short.size, n_short_blocks)
-    neighbours[slot] = row_of[graph.indices]
+    neighbors[slot] = row_of[graph.indices]
     laid_weights = None
     if graph.n_edges and not graph.is_unweighted:
-        laid_weights = np.zeros(neighbours.size, dtype=np.float32)
+        laid_weights = np.zeros(neighbors.size, dtype=np.float32)
         laid_weights[slot] = weights
-    return Layout(order, offsets, neighbours, laid_weights, lanes, int(short.size), int(n_short_blocks))
+    return Layout(order, offsets, neighbors, laid_weights, lanes, int(short.size), int(n_short_blocks))
 
 
 def _slots(

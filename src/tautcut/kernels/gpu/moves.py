@@ -1,6 +1,6 @@
 """Hard partitions on the card, many at a time: what they cost, greedy moves, and clusters merged and split. A partition
-is a row of labels, in the order of the layout's rows. What `tautcut.kernels.moves` is to the processor, but vertices
-move together, and only as many as lower (P) together. What to search for is decided elsewhere.
+is a row of labels, in the order of the layout's rows. What `tautcut.kernels.cpu.moves` is to the processor, but
+vertices move together, and only as many as lower (P) together. What to search for is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from scipy.optimize import linear_sum_assignment
 
+from tautcut.arrays import FloatArray, IntArray
 from tautcut.kernels.gpu.engine import GpuKernels
-from tautcut.problem import FloatArray, IntArray
 
 _MAX_ROUNDS = 40
 _FEWER = 4  # by which a set of moves is divided when (P) has not fallen
@@ -18,7 +18,7 @@ _SMOOTHINGS = 60  # steps of the random walk that make noise a smooth function o
 _TOO_SMALL = 1e12  # added to (P) where a cluster is smaller than it may be
 
 
-class CardMoves:
+class GpuMoves:
     """Moves on one problem; no cluster shrinks below `smallest`."""
 
     def __init__(self, kernels: GpuKernels, smallest: IntArray) -> None:

@@ -14,7 +14,7 @@ _BLOCK_BYTES = 2 << 30  # of distances at a time
 _SPARE = 8  # candidates beyond k that are measured again
 
 
-def nearest_on_card(
+def nearest_on_gpu(
     points: NDArray[Any], k: int, *, device: str = "cuda"
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """The k nearest other points of each, nearest first, ties by their number; and their squared distances."""

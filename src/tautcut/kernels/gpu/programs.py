@@ -80,7 +80,7 @@ def _project(x, r, R: tl.constexpr):
 
 @triton.jit
 def iterate(
-    X, P, labels, norms, words, reals, columns, active, offsets, neighbours, weights, fixed,
+    X, P, labels, norms, words, reals, columns, active, offsets, neighbors, weights, fixed,
     n, n_short, n_short_blocks, n_blocks, n_slots,
     R: tl.constexpr, RP: tl.constexpr, V: tl.constexpr, E: tl.constexpr,
     IS_WEIGHTED: tl.constexpr, HAS_LABELS: tl.constexpr,
@@ -114,7 +114,7 @@ def iterate(
     own = tl.load(F_bar + there, mask=is_column, other=0.0)
     first, last = tl.load(offsets + block), tl.load(offsets + block + 1)
     duals = P + (s * n_slots + first * V) * R
-    ends = neighbours + first * V
+    ends = neighbors + first * V
     divergence = tl.zeros([V, RP], tl.float32)
     place = tl.arange(0, E)[:, None] * V + tl.arange(0, V)[None, :]
     rate = (sigma * scale)[None, :, :]
@@ -159,7 +159,7 @@ def iterate(
 
 @triton.jit
 def vary(
-    X, labels, variations, norms, steps, words, active, offsets, neighbours, weights,
+    X, labels, variations, norms, steps, words, active, offsets, neighbors, weights,
     n, n_short, n_short_blocks, n_blocks,
     G: tl.constexpr, R: tl.constexpr, RP: tl.constexpr, V: tl.constexpr, E: tl.constexpr, IS_WEIGHTED: tl.constexpr,
 ):  # fmt: skip
@@ -187,7 +187,7 @@ def vary(
         place = tl.arange(0, E)[:, None] * V + tl.arange(0, V)[None, :]
         crossing = tl.zeros([V], tl.float32)
         for _ in range(0, (last - first).to(tl.int32), E):
-            end = tl.load(neighbours + first * V + place)
+            end = tl.load(neighbors + first * V + place)
             other = tl.load(F + (end[:, :, None] * R + r[None, :, :]), mask=(r < R)[None, :, :], other=0.0)
             differs = (tl.load(mine + end) != label[None, :]).to(tl.float32)
             if IS_WEIGHTED:
@@ -536,7 +536,7 @@ def save(X, labels, best_F, best_labels, words, active, n, R: tl.constexpr, WIDT
 
 @triton.jit
 def minus_laplacian(
-    X, Y, offsets, neighbours, weights, n, n_short, n_short_blocks,
+    X, Y, offsets, neighbors, weights, n, n_short, n_short_blocks,
     R: tl.constexpr, RP: tl.constexpr, V: tl.constexpr, E: tl.constexpr, IS_WEIGHTED: tl.constexpr,
 ):  # fmt: skip
     """Y = −L X = W X − D X, for one block of rows and R columns."""
@@ -549,7 +549,7 @@ def minus_laplacian(
     total = tl.zeros([V, RP], tl.float32)
     own = tl.load(X + plane + row[:, None] * R + r, mask=r < R, other=0.0)
     for _ in range(0, (last - first).to(tl.int32), E):
-        end = tl.load(neighbours + first * V + place)
+        end = tl.load(neighbors + first * V + place)
         other = tl.load(X + plane + (end[:, :, None] * R + r[None, :, :]), mask=(r < R)[None, :, :], other=0.0)
         if IS_WEIGHTED:
             w = tl.load(weights + first * V + place)

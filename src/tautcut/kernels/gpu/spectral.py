@@ -1,5 +1,5 @@
 """Linear algebra on the graph Laplacian, on the card: the diffusion (I + L)⁻¹ of many starts at once, and the leading
-eigenvectors of the normalised cut. What `tautcut.laplacian` does on the host, in float32.
+eigenvectors of the normalised cut. What `tautcut.graph.laplacian` does on the host, in float32.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 import torch
 
+from tautcut.arrays import FloatArray, IntArray
+from tautcut.graph.laplacian import nearest_partition
 from tautcut.kernels.gpu.engine import GpuKernels, recorded
-from tautcut.laplacian import nearest_partition
-from tautcut.problem import FloatArray, IntArray
 
 _CHECK_EVERY = 4  # iterations of the conjugate gradients between looks at the residuals
 _DEGREE, _ROUNDS = 30, 20  # of the Chebyshev filter, and how often it is applied at most
 _RESIDUAL = 1e-4
-_OFFSET = 0.5  # as in `tautcut.laplacian`: the regularisation of the published Ncut program
+_OFFSET = 0.5  # as in `tautcut.graph.laplacian`: the regularisation of the published Ncut program
 
 
-class CardSpectral:
-    """The linear algebra of starts for `tautcut.starts`, arrays in and out."""
+class GpuSpectral:
+    """The linear algebra of starts for `tautcut.search.starts`, arrays in and out."""
 
     def __init__(self, kernels: GpuKernels) -> None:
         self.kernels = kernels

@@ -1,0 +1,96 @@
+"""Checks of arguments, one meaning each: whole numbers, names out of a list, labels, seeds. Each returns the value in
+the form in which it is used, or raises an `InputError` that names the argument, the value and the fix.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tautcut.arrays import IntArray
+from tautcut.errors import InputError
+
+RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
+Name = TypeVar("Name", bound=str)
+
+UNLABELLED = -1
+
+
+def whole_number(name: str, value: object, *, least: int = 1, otherwise: str = "") -> int:
+    """The value as an int ≥ `least`: Python's, NumPy's, anything with `__index__`; a truth value is none.
+
+    `otherwise` names what else the argument may be, as " or 'auto'".
+    """
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = least - 1
+    if isinstance(value, bool | np.bool_) or number < least:
+        raise InputError(f"{name} must be a whole number ≥ {least}{otherwise}; found {value!r}.")
+    return number
+
+
+def one_of(name: str, value: object, choices: Sequence[Name]) -> Name:
+    """The value, if it is one of the choices."""
+    for choice in choices:
+        if isinstance(value, str) and value == choice:
+            return choice
+    raise InputError(f"{name} must be one of {', '.join(choices)}; found {value!r}.")
+
+
+def cluster_count(n_clusters: object, n_vertices: int | None = None) -> int:
+    """R, at most as many as there are vertices."""
+    R = whole_number("n_clusters", n_clusters)
+    if n_vertices is not None and n_vertices < R:
+        raise InputError(
+            f"n_clusters={R} is more than the {n_vertices} vertices. Ask for {n_vertices} clusters or fewer."
+        )
+    return R
+
+
+def whole_labels(labels: ArrayLike, n_vertices: int) -> IntArray:
+    """One whole number per vertex."""
+    array = np.asarray(labels)
+    if array.shape != (n_vertices,):
+        raise InputError(f"labels must be {n_vertices} numbers, one per vertex; found shape {array.shape}.")
+    if array.dtype.kind not in "iub":
+        whole = array.dtype.kind == "f" and bool(np.all(np.isfinite(array) & (array == np.round(array))))
+        if not whole:
+            raise InputError(f"labels must be whole numbers; found {array[:3].tolist()} … of dtype {array.dtype}.")
+    return array.astype(np.int64)
+
+
+def hard_labels(labels: ArrayLike, n_vertices: int, n_clusters: int) -> IntArray:
+    """A cluster in 0 … R−1 for every vertex."""
+    hard = whole_labels(labels, n_vertices)
+    if hard.size and (hard.min() < 0 or hard.max() >= n_clusters):
+        worst = hard.min() if hard.min() < 0 else hard.max()
+        raise InputError(f"labels must lie in 0 … {n_clusters - 1}; found {worst}.")
+    return hard
+
+
+def fixed_labels(labels: ArrayLike | None, n_vertices: int, n_clusters: int) -> IntArray:
+    """A cluster in 0 … R−1 for the labelled vertices, −1 for the others; None leaves all of them free."""
+    if labels is None:
+        return np.full(n_vertices, UNLABELLED, dtype=np.int64)
+    fixed = whole_labels(labels, n_vertices).copy()
+    if fixed.min() < UNLABELLED or fixed.max() >= n_clusters:
+        worst = fixed.min() if fixed.min() < UNLABELLED else fixed.max()
+        raise InputError(f"fixed labels must lie in 0 … {n_clusters - 1}, or be −1 where unknown; found {worst}.")
+    return fixed
+
+
+def generator(random_state: RandomState) -> np.random.Generator:
+    """The generator of a `random_state`: a number always gives the same one, a generator is used as it is."""
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31))
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"random_state must be None, a whole number ≥ 0 or a generator; found {random_state!r}."
+        ) from error

@@ -1,0 +1,230 @@
+"""The similarity graph. This module owns `Graph` and the validation of its weights, done once when a graph enters;
+everything below may rely on it. It knows nothing of features or clusters, and never changes the object it was given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse.csgraph import connected_components
+
+from tautcut.arrays import BoolArray, FloatArray, SparseMatrix
+from tautcut.errors import InputError
+from tautcut.graph.adapters import ROUNDING, differ, matrix_of_edges, midpoint, weight_matrix
+
+if TYPE_CHECKING:
+    from tautcut.graph.diagnostics import Diagnosis
+
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Graph:
+    """A symmetric, non-negative weighted graph without self-loops, in CSR order.
+
+    Both directions of every edge are stored, neighbours are sorted, no stored weight is zero, and the
+    arrays are read-only. Make one by :meth:`from_any` or :meth:`from_edges`, which validate; the plain
+    constructor trusts its arrays. The diagonal of W is ignored: a self-loop never crosses a cut.
+
+    Attributes
+    ----------
+    indptr : ndarray of int64, shape (n_vertices + 1,)
+    indices : ndarray of int32 (int64 when vertices do not fit), shape (2 * n_edges,)
+    weights : ndarray of float64, shape (2 * n_edges,)
+
+    Examples
+    --------
+    >>> Graph.from_edges([(0, 1), (1, 2)])
+    Graph(n_vertices=3, n_edges=2)
+    """
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32] | NDArray[np.int64]
+    weights: FloatArray
+
+    def __post_init__(self) -> None:
+        for name in ("indptr", "indices", "weights"):
+            object.__setattr__(self, name, _frozen(getattr(self, name)))
+
+    def __repr__(self) -> str:
+        return f"Graph(n_vertices={self.n_vertices}, n_edges={self.n_edges})"
+
+    def __reduce__(self) -> tuple[type[Graph], tuple[NDArray[Any], ...]]:
+        # Rebuilding through the constructor makes the arrays of a copy read-only too.
+        return type(self), (self.indptr, self.indices, self.weights)
+
+    @classmethod
+    def from_any(cls, obj: object) -> Graph:
+        """The graph of a symmetric weight matrix or of a graph object.
+
+        Parameters
+        ----------
+        obj : Graph, scipy sparse matrix or array, 2-D array-like, networkx graph or igraph graph
+            Missing "weight" attributes of networkx and igraph edges count as 1, parallel edges are summed,
+            and vertices keep their order. A Graph is returned as it is.
+
+        Raises
+        ------
+        InputError
+            If the weights are not a square, symmetric matrix of finite numbers ≥ 0. Differences between W
+            and its transpose of relative size 1e-6 or less are rounding, and are averaged out.
+
+        Examples
+        --------
+        >>> Graph.from_any([[0, 2], [2, 0]]).weights
+        array([2., 2.])
+        """
+        if isinstance(obj, Graph):
+            return obj
+        matrix, symmetrise = weight_matrix(obj)
+        return _validate(matrix, symmetrise=symmetrise)
+
+    @classmethod
+    def from_edges(cls, edges: ArrayLike, weights: ArrayLike | None = None, *, n_vertices: int | None = None) -> Graph:
+        """The graph of a list of undirected edges.
+
+        Parameters
+        ----------
+        edges : array-like of integers, shape (m, 2)
+            Each undirected edge once, or in both directions. Repeats must carry the same weight and count
+            once; self-loops are dropped.
+        weights : array-like, shape (m,), optional
+            One weight per row of `edges`; 1 each by default.
+        n_vertices : int, optional
+            The number of vertices; the largest vertex number plus one by default.
+
+        Examples
+        --------
+        >>> Graph.from_edges([(0, 1), (1, 0), (1, 2)], [0.5, 0.5, 1.0], n_vertices=4)
+        Graph(n_vertices=4, n_edges=2)
+        """
+        return _validate(matrix_of_edges(edges, weights, n_vertices), symmetrise="W.maximum(W.T)")
+
+    @property
+    def n_vertices(self) -> int:
+        """The number of vertices."""
+        return self.indptr.size - 1
+
+    @property
+    def n_edges(self) -> int:
+        """The number of undirected edges."""
+        return self.indices.size // 2
+
+    @cached_property
+    def degrees(self) -> FloatArray:
+        """Weighted degrees d_i = Σ_j w_ij, shape (n_vertices,)."""
+        rows = _row_numbers(self.indptr)
+        return _frozen(np.bincount(rows, self.weights, self.n_vertices).astype(np.float64))
+
+    @cached_property
+    def is_unweighted(self) -> bool:
+        """Whether every edge weighs exactly 1."""
+        return bool(np.all(self.weights == 1.0))
+
+    def to_scipy(self) -> SparseMatrix:
+        """A float64 copy of the weight matrix W, shape (n_vertices, n_vertices)."""
+        parts = (self.weights, self.indices, self.indptr)
+        return sp.csr_matrix(parts, shape=(self.n_vertices, self.n_vertices), copy=True)
+
+    def components(self) -> tuple[int, NDArray[np.int32]]:
+        """How many connected components there are, and the component of each vertex."""
+        return self._components
+
+    def diagnose(self, n_clusters: int | None = None) -> Diagnosis:
+        """What this graph means for clustering, in words: see :func:`tautcut.graph.diagnostics.diagnose`.
+
+        Examples
+        --------
+        >>> Graph.from_edges([(0, 1), (2, 3)]).diagnose().findings[2].meaning
+        'All edges weigh 1.'
+        """
+        from tautcut.graph.diagnostics import diagnose  # a cycle, if it were imported before it is asked for
+
+        return diagnose(self, n_clusters)
+
+    @cached_property
+    def _components(self) -> tuple[int, NDArray[np.int32]]:
+        # In a symmetric graph strong components are the components, and need no transpose.
+        count, labels = connected_components(self.to_scipy(), directed=True, connection="strong")
+        return int(count), _frozen(labels.astype(np.int32))
+
+
+def _validate(matrix: SparseMatrix, *, symmetrise: str) -> Graph:
+    """The Graph of W once it is known to be one; `symmetrise` is the fix offered if W is not symmetric."""
+    matrix = _without_loops_and_zeros(matrix)
+    values = matrix.data
+    _refuse(matrix, np.isnan(values), "numbers", "Replace it, or remove that edge.")
+    _refuse(matrix, np.isinf(values), "finite", "Replace it by a finite weight.")
+    _refuse(matrix, values < 0, "≥ 0", "Clip or shift W.")
+    with np.errstate(over="ignore"):
+        total = matrix.data.sum()
+    if not np.isfinite(total):
+        raise InputError(
+            f"the total weight overflows to {total}; the largest weight is {matrix.data.max()}. "
+            "Divide W by its largest entry."
+        )
+    weights = _symmetric_weights(matrix, symmetrise)
+    fits = matrix.shape[0] <= np.iinfo(np.int32).max
+    indices = matrix.indices.astype(np.int32) if fits else matrix.indices.astype(np.int64)
+    return Graph(matrix.indptr.astype(np.int64), indices, weights)
+
+
+def _without_loops_and_zeros(matrix: SparseMatrix) -> SparseMatrix:
+    """W in canonical order without diagonal and explicit zeros; W itself may be put in order."""
+    matrix.sum_duplicates()
+    rows = _row_numbers(matrix.indptr)
+    keep = (matrix.indices != rows) & (matrix.data != 0)
+    if keep.all():
+        return matrix
+    indptr = np.r_[0, np.cumsum(np.bincount(rows[keep], minlength=matrix.shape[0]))]
+    return sp.csr_matrix((matrix.data[keep], matrix.indices[keep], indptr), shape=matrix.shape)
+
+
+def _refuse(matrix: SparseMatrix, bad: BoolArray, demand: str, fix: str) -> None:
+    """Raise about the first bad entry, if there is one."""
+    if bad.any():
+        first = int(bad.argmax())
+        i = int(np.searchsorted(matrix.indptr, first, side="right")) - 1
+        value, edge = float(matrix.data[first]), (i, int(matrix.indices[first]))
+        raise InputError(f"weights must be {demand}; found {value} on edge {edge}. {fix}")
+
+
+def _symmetric_weights(matrix: SparseMatrix, symmetrise: str) -> FloatArray:
+    """The weights in CSR order, rounding averaged out; InputError if W is not symmetric."""
+    mirror = matrix.T.tocsr()  # sorted, as `matrix` is
+    if np.array_equal(matrix.indptr, mirror.indptr) and np.array_equal(matrix.indices, mirror.indices):
+        if np.array_equal(matrix.data, mirror.data):
+            return matrix.data
+        if not differ(matrix.data, mirror.data).any():
+            return midpoint(matrix.data, mirror.data)
+    i, j = _first_asymmetry(matrix, mirror)
+    here, there = float(matrix[i, j]), float(matrix[j, i])
+    raise InputError(
+        f"W must be symmetric; W[{i}, {j}] = {here} but W[{j}, {i}] = {there}. Symmetrise it, e.g. {symmetrise}."
+    )
+
+
+def _first_asymmetry(matrix: SparseMatrix, mirror: SparseMatrix) -> tuple[int, int]:
+    """The first pair (i, j) whose two weights differ by more than rounding."""
+    gap, largest = abs(matrix - mirror).tocsr(), matrix.maximum(mirror)
+    excess = (gap - ROUNDING * largest).tocoo()
+    i, j = excess.row[excess.data > 0], excess.col[excess.data > 0]
+    first = np.lexsort((j, i))[0]
+    return int(i[first]), int(j[first])
+
+
+def _row_numbers(indptr: NDArray[Any]) -> NDArray[np.intp]:
+    """The row of each stored entry of a CSR matrix."""
+    return np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
+
+
+def _frozen(array: NDArray[Scalar]) -> NDArray[Scalar]:
+    """A read-only view; the array itself stays as it is."""
+    view = array.view()
+    view.setflags(write=False)
+    return view

@@ -1,0 +1,20 @@
+"""From features to the k-nearest-neighbour graph: `features` owns what users may bring, `search` finds neighbours,
+exactly or approximately, `graphs` weighs the edges and joins them. None of them sees labels.
+"""
+
+from __future__ import annotations
+
+from tautcut.graph.neighbors.features import Metric
+from tautcut.graph.neighbors.graphs import Weights, edge_weights, knn_graph, neighbor_graph
+from tautcut.graph.neighbors.search import Method, NeighborReport, nearest
+
+__all__ = [
+    "Method",
+    "Metric",
+    "NeighborReport",
+    "Weights",
+    "edge_weights",
+    "knn_graph",
+    "nearest",
+    "neighbor_graph",
+]

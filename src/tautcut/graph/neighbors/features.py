@@ -1,0 +1,150 @@
+"""What a search of neighbours is given: rows of finite numbers, dense or sparse, scaled so that the distance of either
+metric follows from a Euclidean one. This module owns what users may ask for, and that no square of a feature overflows
+or vanishes. It never compares two rows.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from tautcut.errors import InputError
+
+Metric: TypeAlias = Literal["euclidean", "cosine"]
+Features: TypeAlias = "NDArray[np.floating[Any]] | sp.csr_matrix[np.float64]"
+
+METRICS = ("euclidean", "cosine")
+
+
+def features_of(X: object, name: str) -> Features:
+    """X as rows, dense or CSR; refused unless it is a 2-D array of finite numbers."""
+    features = _csr(X, name) if sp.issparse(X) else _dense(X, name)
+    if 0 in features.shape:
+        raise InputError(f"{name} must have at least one row and one feature; found shape {features.shape}.")
+    entries = features if isinstance(features, np.ndarray) else features.data
+    bad = np.flatnonzero(~np.isfinite(entries))
+    if bad.size:
+        value = float(entries.flat[bad[0]])
+        where = _position(features, int(bad[0]))
+        raise InputError(
+            f"features must be finite; found {value} at row {where[0]}, column {where[1]} of {name}. "
+            "Impute it or remove that row."
+        )
+    return features
+
+
+def _position(features: Features, entry: int) -> tuple[int, int]:
+    """Row and column of the entry-th stored value."""
+    if isinstance(features, np.ndarray):
+        row, column = divmod(entry, features.shape[1])
+        return row, column
+    row = int(np.searchsorted(features.indptr, entry, side="right")) - 1
+    return row, int(features.indices[entry])
+
+
+def _dense(X: object, name: str) -> NDArray[np.floating[Any]]:
+    """X as a 2-D array, in single precision where that holds all its values and in double where not."""
+    try:
+        array = np.asarray(X)
+        if array.dtype.kind not in "biufO":
+            raise TypeError(f"dtype {array.dtype}")
+        dtype = np.float32 if np.can_cast(array.dtype, np.float32) else np.float64
+        features: NDArray[Any] = np.ascontiguousarray(array, dtype=dtype) if array.ndim else array
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be an array of real numbers; found {error}. Encode it as floats.") from error
+    if array.ndim != 2:
+        raise InputError(
+            f"{name} must be 2-D, one row per point; found shape {array.shape}. Reshape it, e.g. {name}.reshape(-1, 1)."
+        )
+    return features
+
+
+def _csr(X: Any, name: str) -> sp.csr_matrix[np.float64]:
+    """A canonical CSR float64 copy of sparse X."""
+    if X.dtype.kind not in "biuf":
+        raise InputError(f"{name} must hold real numbers; found dtype {X.dtype}. Convert it to float64.")
+    if len(X.shape) != 2:
+        raise InputError(f"{name} must be 2-D, one row per point; found shape {X.shape}.")
+    features = sp.csr_matrix(X, dtype=np.float64, copy=True)
+    features.sum_duplicates()
+    return features
+
+
+def comparable(features: Features, metric: Metric) -> tuple[Features, float]:
+    """Rows whose Euclidean distances, times the returned unit, are those of the metric (cosine: chords)."""
+    if metric == "cosine":
+        return _unit_rows(features), 1.0
+    entries = features if isinstance(features, np.ndarray) else features.data
+    largest = float(max(entries.max(initial=0.0), -entries.min(initial=0.0)))
+    if largest == 0 or 2.0**-400 < largest < 2.0**400:
+        return features, 1.0
+    # A power of two keeps every digit, and squares neither overflow nor vanish.
+    unit = float(np.ldexp(1.0, np.frexp(largest)[1] - 1))
+    return _divide_rows(features, np.full(features.shape[0], unit)), unit
+
+
+def _unit_rows(features: Features) -> Features:
+    """Rows divided by their norms; zero rows are refused."""
+    if isinstance(features, np.ndarray):
+        peaks = np.abs(features).max(axis=1)
+    else:
+        peaks = abs(features).max(axis=1).toarray().ravel()
+    zero = np.flatnonzero(peaks == 0)
+    if zero.size:
+        raise InputError(
+            f"the cosine of a zero row is undefined; found {zero.size} of {peaks.size}, the first is row "
+            f"{zero[0]}. Remove them, or use metric='euclidean'."
+        )
+    # First to about 1 by a power of two, so that no square overflows or vanishes.
+    level = _divide_rows(features, np.ldexp(1.0, np.frexp(peaks)[1] - 1))
+    return _divide_rows(level, np.sqrt(squared_norms(level)))
+
+
+def _divide_rows(features: Features, divisors: NDArray[np.float64]) -> Features:
+    if isinstance(features, np.ndarray):
+        return features / divisors[:, None]
+    data = features.data / np.repeat(divisors, np.diff(features.indptr))
+    return sp.csr_matrix((data, features.indices, features.indptr), shape=features.shape)
+
+
+def distances_of(squared: NDArray[np.float64], unit: float, metric: Metric) -> NDArray[np.float64]:
+    """Distances of the metric from squared Euclidean ones: 1 - cos = chord² / 2."""
+    return squared / 2 if metric == "cosine" else np.sqrt(squared) * unit
+
+
+def stacked(points: Features, queries: Features) -> Features:
+    """Both sets of rows under one another, to be scaled alike; sparse if either is."""
+    if isinstance(points, np.ndarray) and isinstance(queries, np.ndarray):
+        return np.concatenate([points, queries])
+    return sp.csr_matrix(sp.vstack([sp.csr_matrix(points), sp.csr_matrix(queries)], format="csr"))
+
+
+def squared_norms(rows: Any) -> NDArray[Any]:
+    """The squared norm of each row."""
+    if isinstance(rows, np.ndarray):
+        norms: NDArray[Any] = np.einsum("ij,ij->i", rows, rows)
+        return norms
+    return np.asarray(rows.multiply(rows).sum(axis=1), dtype=np.float64).ravel()
+
+
+def neighbor_count(n_neighbors: object, largest: int, n_points: int) -> int:
+    """n_neighbors as an int from 1 to `largest`."""
+    try:
+        k = operator.index(n_neighbors)  # type: ignore[arg-type]
+    except TypeError:
+        k = 0
+    if isinstance(n_neighbors, bool | np.bool_) or k < 1:
+        raise InputError(f"n_neighbors must be an integer ≥ 1; found {n_neighbors!r}.")
+    if k > largest:
+        raise InputError(f"n_neighbors={k} is too large for {n_points} points: at most {largest}. Lower n_neighbors.")
+    return k
+
+
+def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    """Refuse a value that is none of the choices."""
+    if not isinstance(value, str) or value not in choices:
+        raise InputError(f"unknown {name} {value!r}. Choose one of {', '.join(map(repr, choices))}.")

@@ -1,0 +1,173 @@
+"""From features to a graph: each point joined to its nearest, by edges whose weights follow from their lengths. This
+module owns the formulas of the weights and the symmetric graph, and says how its neighbours were found. How they are
+found it leaves to `search`.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings as python_warnings
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from tautcut.errors import GraphWarning
+from tautcut.graph import Graph
+from tautcut.graph.neighbors.features import (
+    METRICS,
+    Metric,
+    check_choice,
+    comparable,
+    distances_of,
+    features_of,
+    neighbor_count,
+)
+from tautcut.graph.neighbors.search import (
+    LOW_RECALL,
+    METHODS,
+    Method,
+    NeighborReport,
+    Neighbors,
+    Progress,
+    own_neighbors,
+)
+
+Weights: TypeAlias = Literal["binary", "self-tuning", "gaussian"]
+Finder: TypeAlias = Callable[[NDArray[np.floating[Any]], int], Neighbors]
+
+WEIGHTS = ("binary", "self-tuning", "gaussian")
+# A weight below this would vanish in single precision, and its edge with it.
+SMALLEST_WEIGHT = float(np.finfo(np.float32).tiny)
+
+logger = logging.getLogger(__name__)
+
+
+def knn_graph(
+    X: object,
+    n_neighbors: int = 10,
+    *,
+    metric: Metric = "euclidean",
+    weights: Weights = "binary",
+    method: Method = "auto",
+    random_state: int | np.random.Generator | None = None,
+) -> Graph:
+    """The k-nearest-neighbour graph of the rows of X, symmetrised by maximum.
+
+    Vertices i and j are joined if i is among the k nearest of j, or j among those of i. A point is never its
+    own neighbour, and copies of a point are as many distinct neighbours.
+
+    Parameters
+    ----------
+    X : array-like, data frame or scipy sparse matrix, shape (n_points, n_features)
+        Finite numbers.
+    n_neighbors : int
+        k, from 1 to n_points - 1.
+    metric : {"euclidean", "cosine"}
+        The distance d; "cosine" is 1 - cos, and refuses zero rows.
+    weights : {"binary", "self-tuning", "gaussian"}
+        w_ij = 1; exp(-d_ij² / (s_i s_j)), where s_i is the distance of i to its 7th neighbour (its k-th if
+        k < 7) [1]_; or exp(-d_ij² / s²), where s² is 3 times the squared mean distance to the k-th one.
+    method : {"auto", "exact", "approximate"}
+        "approximate" is an HNSW index of faiss, for dense X; its recall is estimated and logged, and warned of
+        below 0.95. "auto" is exact while that takes about a minute or less, or when X is sparse or faiss is not
+        installed; which one it took is logged. `neighbor_graph` returns both.
+    random_state : int, Generator or None
+        Seeds the approximate search; the exact one has no randomness.
+
+    References
+    ----------
+    .. [1] Zelnik-Manor, L. & Perona, P. (2004). Self-tuning spectral clustering.
+
+    Examples
+    --------
+    >>> knn_graph([[0.0], [1.0], [3.0], [7.0]], 1)
+    Graph(n_vertices=4, n_edges=3)
+    """
+    return neighbor_graph(
+        X, n_neighbors, metric=metric, weights=weights, method=method, random_state=random_state
+    )[0]  # fmt: skip
+
+
+def neighbor_graph(
+    X: object,
+    n_neighbors: int = 10,
+    *,
+    metric: Metric = "euclidean",
+    weights: Weights = "binary",
+    method: Method = "auto",
+    random_state: int | np.random.Generator | None = None,
+    progress: Progress | None = None,
+    finder: Finder | None = None,
+) -> tuple[Graph, NeighborReport]:
+    """The graph that `knn_graph` gives, and how its neighbours were found.
+
+    Parameters
+    ----------
+    X, n_neighbors, metric, weights, method, random_state
+        As in `knn_graph`.
+    progress : callable, optional
+        Called with the steps done and their total, as the search goes on.
+    finder : callable, optional
+        Another exact search for dense points: (points, k) → indices and squared distances, nearest first.
+
+    Examples
+    --------
+    >>> print(neighbour_graph([[0.0], [1.0], [3.0], [7.0]], 1)[1])
+    1 nearest neighbours of 4 points in 1 dimensions, by exact search.
+    """
+    check_choice("metric", metric, METRICS)
+    check_choice("weights", weights, WEIGHTS)
+    check_choice("method", method, METHODS)
+    points = features_of(X, "X")
+    k = neighbor_count(n_neighbors, points.shape[0] - 1, points.shape[0])
+    points, unit = comparable(points, metric)
+    if finder is not None and isinstance(points, np.ndarray):
+        (indices, squared), report = finder(points, k), NeighborReport(points.shape[0], points.shape[1], k, "exact")
+    else:
+        (indices, squared), report = own_neighbors(points, k, method, random_state=random_state, progress=progress)
+    _announce(report)
+    return _graph(indices, edge_weights(indices, distances_of(squared, unit, metric), weights)), report
+
+
+def _announce(report: NeighborReport) -> None:
+    """Log how neighbours were found, and warn if too many were missed."""
+    logger.info("knn_graph: %s", report)
+    if report.recall < LOW_RECALL:
+        message = (
+            f"the approximate search finds {report.recall:.0%} of the nearest neighbours, estimated on "
+            f"{report.n_sampled} points. Use method='exact', or reduce the {report.n_features} dimensions first."
+        )
+        python_warnings.warn(message, GraphWarning, stacklevel=4)
+
+
+def edge_weights(indices: NDArray[np.intp], distances: NDArray[np.float64], weights: Weights) -> NDArray[np.float64]:
+    """The weights in (0, 1] of each point's edges to its k neighbours, nearest first, shape (n_points, k)."""
+    if weights == "binary":
+        return np.ones_like(distances)
+    if weights == "gaussian":
+        scale = np.sqrt(3.0) * distances[:, -1].mean() or 1.0  # zero only if every distance is
+        exponent = np.square(distances / scale)
+    else:
+        local = _local_scales(distances)
+        with np.errstate(over="ignore"):
+            exponent = (distances / local[:, None]) * (distances / local[indices])
+    return np.maximum(np.exp(-exponent), SMALLEST_WEIGHT)
+
+
+def _local_scales(distances: NDArray[np.float64]) -> NDArray[np.float64]:
+    """s_i: the distance to the 7th neighbour, or to the first one apart if those seven are copies of i."""
+    scales = distances[:, min(7, distances.shape[1]) - 1]
+    apart = np.where(distances > 0, distances, np.inf).min(axis=1)
+    scales = np.where(scales > 0, scales, apart)
+    finite = scales[np.isfinite(scales)]
+    return np.where(np.isfinite(scales), scales, finite.min() if finite.size else 1.0)
+
+
+def _graph(indices: NDArray[np.intp], weights: NDArray[np.float64]) -> Graph:
+    """The graph of directed neighbour lists, symmetrised by maximum."""
+    n, k = indices.shape
+    directed = sp.csr_matrix((weights.ravel(), indices.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n))
+    return Graph.from_any(directed.maximum(directed.T))

@@ -1,0 +1,110 @@
+"""What the solver asks of an engine: the `Kernels` protocol, the small records that pass through it, and what every
+engine derives from a graph in the same way (scaled weights, the norm of K). Nothing here computes on F.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tautcut.arrays import FloatArray, IntArray
+from tautcut.graph import Graph
+
+
+@dataclass(frozen=True, eq=False)
+class Measures:
+    """What one look at F says, per cluster: T(f_r), B(f_r), med_λ(f_r), ∂B on ties; and ‖F − F^k‖²."""
+
+    T: FloatArray
+    B: FloatArray
+    median: FloatArray
+    tie: FloatArray
+    squared_step: float
+
+    @property
+    def E(self) -> FloatArray:  # noqa: N802 - the paper's letter
+        """E(f_r) = T(f_r) / B(f_r); infinite where a column is constant."""
+        E: FloatArray = np.divide(self.T, self.B, out=np.full(self.T.size, np.inf), where=self.B > 0)
+        return E
+
+    @property
+    def relaxed_energy(self) -> float:
+        """Σ_r E(f_r), the energy that Algorithm 1 lowers."""
+        return float(self.E.sum())
+
+
+@dataclass(frozen=True)
+class StepSizes:
+    """τ, σ and θ of one inner iteration."""
+
+    tau: float
+    sigma: float
+    theta: float
+
+
+class Kernels(Protocol):
+    """One engine, bound to one problem. `arrays` is the engine's own record of F, F̄, F^k and P.
+
+    Weights are divided by their mean; `unit` times T or E is in the user's weights.
+    """
+
+    name: str
+    unit: float
+
+    @property
+    def lipschitz(self) -> float:
+        """L ≥ ‖K‖₂."""
+
+    def allocate(self, F: FloatArray) -> Any:
+        """Arrays that hold the start F ∈ C, and P = 0."""
+
+    def measure(self, arrays: Any) -> Measures:
+        """T, B, med_λ of the current F, and its distance from F^k."""
+
+    def linearise(self, arrays: Any, measures: Measures, delta: float) -> None:
+        """Make the current F the F^k of a new outer step: G = F^k + Δ ∂B(F^k) D_E and F̄ = F^k."""
+
+    def iterate(self, arrays: Any, scale: FloatArray, steps: StepSizes) -> None:
+        """One inner iteration of Algorithm 1; `scale` is the diagonal of D_B. Overwrites F, F̄ and P."""
+
+    def harden(self, arrays: Any) -> tuple[IntArray, FloatArray]:
+        """The argmax over the columns of F, lowest index first, and Cut(A_r, A_rᶜ) of those clusters.
+
+        F has been measured since it last changed.
+        """
+
+    def memberships(self, arrays: Any, *, previous: bool = False) -> FloatArray:
+        """A copy of F, or of the F^k before the last outer step, shape (n_vertices, n_clusters)."""
+
+
+def scaled_weights(graph: Graph) -> tuple[FloatArray, float]:
+    """Weights divided by their mean, and that mean: Algorithm 1 is not invariant under scaling (decision 0008)."""
+    if graph.n_edges == 0:
+        return np.asarray(graph.weights), 1.0
+    unit = float(graph.weights.mean())
+    return graph.weights / unit, unit
+
+
+def gradient_norm(graph: Graph, weights: ArrayLike, *, rounds: int = 20) -> float:
+    """An upper bound of L = ‖K‖₂: within a few per cent on sparse graphs, a factor √2 on any.
+
+    KᵀK is the Laplacian of the squared weights, whose largest eigenvalue is at most that of D + W∘W, a
+    non-negative matrix Q. For any positive x, λ_max(Q) ≤ max_i (Qx)_i / x_i (Collatz–Wielandt), and power
+    iteration drives the bound down.
+    """
+    if graph.n_edges == 0:
+        return 1.0
+    squared = graph.to_scipy()
+    squared.data = np.asarray(weights, dtype=np.float64) ** 2
+    degrees = np.asarray(squared.sum(axis=1)).ravel()
+    has_edge = degrees > 0
+    x = np.ones(graph.n_vertices)
+    bound = np.inf
+    for _ in range(rounds):
+        product = degrees * x + squared @ x
+        bound = min(bound, float((product[has_edge] / x[has_edge]).max()))
+        x = np.maximum(product / product.max(), 1e-12)
+    return float(np.sqrt(bound))

@@ -1,0 +1,130 @@
+"""Many independent runs, each recorded as soon as it ends. A run whose record is in the file is not repeated, so a
+campaign that was interrupted, even killed, goes on where it was. Runs may go to several processes; the parent alone
+writes. It knows nothing of what a run does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from joblib import Parallel, delayed, effective_n_jobs
+
+from tautcut.errors import InputError, TautcutError
+from tautcut.records.records import RunRecord, append_record, cut_torn_line, read_records, write_whole
+
+
+class Spec(Protocol):
+    """What a campaign needs of a run: its name, by which a record is found again."""
+
+    @property
+    def key(self) -> str: ...
+
+
+Runner = Callable[[Any], RunRecord]
+Listener = Callable[[RunRecord], None]
+
+
+def key_of(record: RunRecord) -> str | None:
+    """The key of the run that left this record; None for a record of another kind."""
+    key = record.settings.get("key")
+    return key if isinstance(key, str) else None
+
+
+def finished(specs: Iterable[Spec], path: Path) -> list[RunRecord]:
+    """The latest record of each spec that has one, in the order of the specs; failed runs are among them."""
+    if not path.exists():
+        return []
+    newest = {key_of(record): record for record in read_records(path)}
+    return [newest[spec.key] for spec in specs if spec.key in newest]
+
+
+def remaining(specs: Iterable[Spec], path: Path) -> list[Any]:
+    """The specs that have no record yet, or one of a run that failed."""
+    specs = list(specs)
+    done = {key_of(record) for record in finished(specs, path) if record.sizes}
+    return [spec for spec in specs if spec.key not in done]
+
+
+def execute(
+    specs: Sequence[Spec],
+    path: Path,
+    *,
+    run: Runner,
+    jobs: int = 1,
+    is_fresh: bool = False,
+    on_record: Listener | None = None,
+) -> None:
+    """Run what remains of the specs and append each record to the file as it comes.
+
+    Parameters
+    ----------
+    specs : sequence of specs
+        With keys that differ.
+    path : Path
+        A file of JSON lines; created with its folder.
+    run : callable
+        From a spec to its record. With several jobs it goes to other processes.
+    jobs : int
+        Runs at a time; −1 is one for each core.
+    is_fresh : bool
+        Move the records of these specs to a file beside, and run all of them again.
+    on_record : callable, optional
+        Told of each record after it is on disk.
+    """
+    if isinstance(jobs, bool) or not (jobs >= 1 or jobs == -1):
+        raise InputError(f"jobs must be a whole number ≥ 1, or −1 for every core; found {jobs!r}.")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    cut_torn_line(path)
+    if is_fresh:
+        _set_aside(specs, path)
+    todo = remaining(specs, path)
+    at_a_time = min(effective_n_jobs(jobs), max(len(todo), 1))
+    tasks = [_Task(spec.key, spec, run, at_a_time) for spec in todo]
+    for record in map(_perform, tasks) if at_a_time == 1 else _in_processes(tasks):
+        append_record(path, record)
+        if on_record is not None:
+            on_record(record)
+
+
+def _set_aside(specs: Iterable[Spec], path: Path) -> None:
+    """Move the records of the specs to a file beside; they are in both for a moment, and never in neither."""
+    if not path.exists():
+        return
+    keys = {spec.key for spec in specs}
+    records = read_records(path)
+    aside = path.with_name(f"{path.stem}-old{path.suffix}")
+    for record in records:
+        if key_of(record) in keys:
+            append_record(aside, record)
+    write_whole(path, "".join(f"{one.to_json()}\n" for one in records if key_of(one) not in keys))
+
+
+@dataclass(frozen=True)
+class _Task:
+    key: str
+    spec: Any
+    run: Runner
+    at_a_time: int  # how many tasks share the machine
+
+
+def _perform(task: _Task) -> RunRecord:
+    """The record of a task, under its key."""
+    record = task.run(task.spec)
+    machine = {**record.machine, "jobs": task.at_a_time}
+    return replace(record, settings={"key": task.key, **record.settings}, machine=machine)
+
+
+def _in_processes(tasks: Sequence[_Task]) -> Iterator[RunRecord]:
+    """Records as they come, from worker processes; joblib shares the cores among them."""
+    pool = Parallel(n_jobs=tasks[0].at_a_time, backend="loky", return_as="generator_unordered", batch_size=1)
+    try:
+        yield from pool(delayed(_perform)(task) for task in tasks)
+    except BrokenProcessPool as error:
+        raise TautcutError(
+            "a worker process ended by force, perhaps for want of memory; what is done is kept: "
+            "run the same command again, with fewer --jobs."
+        ) from error

@@ -1,0 +1,169 @@
+"""The evidence that a run leaves: one `RunRecord`, one line of JSON, written so that a crash costs at most the line it
+struck. It runs nothing and times nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import warnings
+from dataclasses import MISSING, asdict, dataclass, field, fields
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from tautcut._version import __version__
+from tautcut.errors import InputError
+from tautcut.writing import replacing
+
+PACKAGES = ("numpy", "scipy", "numba", "scikit-learn")
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One line of evidence: what was run, what came out, on what.
+
+    Attributes
+    ----------
+    data, method : str
+        The names of the data set and of the estimator.
+    settings : dict
+        The parameters of the estimator, without the seed.
+    seed : int
+    n_labelled : int
+        Points whose label was given; 0 for clustering.
+    energy : float or None
+        (P); None where it is infinite because a cluster is empty.
+    purity : float or None
+        Over all points, the labelled ones included; None where the truth is not known.
+    seconds : float
+        Of `fit`, the graph included.
+    sizes : tuple of int
+        Points in each cluster.
+    n_iter : int
+    status : str
+        Why the run stopped.
+    versions : dict
+        Of Python, tautcut and what it computes with.
+    commit : str or None
+        Of the checkout that tautcut was run from, with "-dirty" if files in it had changed; None elsewhere.
+    machine : dict
+    created : str
+        When the run ended, UTC.
+    measures : dict
+        Whatever else an experiment measured, by name.
+    """
+
+    data: str
+    method: str
+    settings: dict[str, Any]
+    seed: int
+    n_labelled: int
+    energy: float | None
+    purity: float | None
+    seconds: float
+    sizes: tuple[int, ...]
+    n_iter: int
+    status: str
+    versions: dict[str, str]
+    commit: str | None
+    machine: dict[str, Any]
+    created: str
+    measures: dict[str, float] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """The record as one line of JSON, without the line's end."""
+        return json.dumps(asdict(self), ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, line: str) -> RunRecord:
+        """The record that `to_json` wrote."""
+        content = json.loads(line)
+        names = {one.name for one in fields(cls)}
+        needed = {one.name for one in fields(cls) if one.default_factory is MISSING}
+        if not isinstance(content, dict) or not needed <= set(content) <= names:
+            found = sorted(content) if isinstance(content, dict) else content
+            raise InputError(f"a run record has the fields {', '.join(sorted(names))}; found {found}.")
+        return cls(**{**content, "sizes": tuple(content["sizes"])})
+
+
+def append_record(path: str | os.PathLike[str], record: RunRecord) -> None:
+    """Add the record to a file of JSON lines, in one write that is on disk on return."""
+    line = (record.to_json() + "\n").encode()
+    with Path(path).open("ab+", buffering=0) as file:
+        if file.seek(0, os.SEEK_END) and _last_byte(file) != b"\n":
+            line = b"\n" + line  # the line before was torn by a crash; do not tear this one too
+        file.write(line)
+        os.fsync(file.fileno())
+
+
+def cut_torn_line(path: str | os.PathLike[str]) -> None:
+    """Cut off the end of the file that a crash left without a line's end, if there is such an end."""
+    path = Path(path)
+    if not path.exists():
+        return
+    with path.open("rb+") as file:
+        content = file.read()
+        whole = content.rfind(b"\n") + 1
+        if whole < len(content):
+            file.truncate(whole)
+
+
+def write_whole(path: str | os.PathLike[str], text: str) -> None:
+    """Write the file; it is there whole, or as it was."""
+    with replacing(Path(path)) as part:
+        part.write_text(text, encoding="utf-8", newline="")
+
+
+def read_records(path: str | os.PathLike[str]) -> list[RunRecord]:
+    """The records of a file of JSON lines. A line torn by a crash is left out with a warning."""
+    records = []
+    for number, line in enumerate(Path(path).read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+        if not line:
+            continue
+        try:
+            records.append(RunRecord.from_json(line))
+        except json.JSONDecodeError:
+            warnings.warn(f"line {number} of {path} is not complete and was left out.", UserWarning, stacklevel=2)
+    return records
+
+
+def circumstances() -> dict[str, Any]:
+    """What a record says of the place and the time: versions, commit, machine, created."""
+    return {
+        "versions": _versions(),
+        "commit": _commit(),
+        "machine": {"cpus": os.cpu_count(), "platform": f"{platform.system()} {platform.machine()}"},
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _versions() -> dict[str, str]:
+    computed_with = {name: metadata.version(name) for name in PACKAGES}
+    return {"python": platform.python_version(), "tautcut": __version__, **computed_with}
+
+
+def _commit() -> str | None:
+    """The commit of the checkout that holds this package; None if git does not track it."""
+    here = Path(__file__).resolve().parent
+    if _git(here, "ls-files", "--error-unmatch", "__init__.py") is None:
+        return None
+    return _git(here, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
+
+
+def _git(directory: Path, *arguments: str) -> str | None:
+    """What git answers, or None where it cannot."""
+    command = ["git", "-C", str(directory), *arguments]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return answer.stdout.strip()
+
+
+def _last_byte(file: Any) -> Any:
+    file.seek(-1, os.SEEK_END)
+    return file.read(1)

@@ -1,0 +1,432 @@
+"""`cluster`, `classify`, `graph` and `suggest` as a user meets them: a file in, labels out, one JSON object if asked
+for, a sentence for every mistake, and the best so far after Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+import types
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from typer.testing import CliRunner
+
+from tautcut import Graph, MTVClassifier, MTVClustering, balanced_cut_energy, knn_graph, purity
+from tautcut.algorithm.stopping import Status
+from tautcut.cli import app, main
+from tautcut.formats import read, write_graph
+from tautcut.graph.diagnostics import confidence
+
+N, R = 400, 10
+BRIEF = ("--search", "none")
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[:N], y[:N]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, digits):
+    """The current folder, with a table of digits: ids, pixels and the truth."""
+    monkeypatch.chdir(tmp_path)
+    X, y = digits
+    with open("digits.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", *(f"pixel{j}" for j in range(64)), "target"])
+        writer.writerows([f"d{i}", *row, label] for i, (row, label) in enumerate(zip(X, y, strict=True)))
+    return tmp_path
+
+
+@pytest.fixture
+def names(folder):
+    """The names of the files in the folder besides the input."""
+    return lambda: sorted(path.name for path in folder.iterdir() if path.name != "digits.csv")
+
+
+def run(*arguments: str):
+    return CliRunner().invoke(app, list(arguments))
+
+
+def refused(capsys, *arguments: str) -> str:
+    with pytest.raises(SystemExit) as exit_:
+        main(arguments)
+    out, err = capsys.readouterr()
+    assert exit_.value.code == 2
+    assert out == ""
+    assert err.count("\n") == 1
+    assert err.startswith("tautcut: ")
+    return err
+
+
+def rows_of(path) -> list[dict[str, str]]:
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+# ---------------------------------------------------------------- cluster
+
+
+def test_from_a_table_to_labels(folder, names, digits):
+    result = run("cluster", "digits.csv", "-k", "10")
+    assert result.exit_code == 0, result.output
+    assert names() == ["digits-tautcut.csv"]
+    rows = rows_of("digits-tautcut.csv")
+    assert [row["id"] for row in rows] == [f"d{i}" for i in range(N)]
+    labels = np.array([int(row["label"]) for row in rows])
+    assert purity(labels, digits[1]) > 0.85
+    graph = knn_graph(digits[0], 10)
+    energy = float(balanced_cut_energy(graph, labels))
+    assert f"Energy (P): {energy:.6g}" in result.stdout
+    sure = [float(row["confidence"]) for row in rows]
+    assert np.allclose(sure, confidence(graph, labels, R), atol=1e-6)
+    memberships = np.array([[float(row[f"membership_{r}"]) for r in range(R)] for row in rows])
+    assert np.array_equal(memberships.argmax(axis=1), labels)
+    assert "holds features, 400 rows × 64 columns" in result.stderr
+    assert "Left out because they look like labels: 'target'" in result.stderr
+    assert "exact search" in result.stderr
+    assert "--as" not in result.stderr  # a table that is not square cannot be a graph
+
+
+def test_json_is_one_object_and_all_of_standard_output(folder, names):
+    result = run("cluster", "digits.csv", *BRIEF, "--n-clusters", "10", "--json", "--out", "l.npy", "--seed", "3")
+    assert result.exit_code == 0, result.output
+    content = json.loads(result.stdout)
+    table = np.load("l.npy", allow_pickle=False)
+    sizes = [cluster["size"] for cluster in content["clusters"]]
+    assert sizes == np.bincount(table["label"]).tolist()
+    assert sum(cluster["term"] for cluster in content["clusters"]) == pytest.approx(content["energy"])
+    assert content["command"] == "cluster"
+    assert content["input"]["kind"] == "features"
+    assert content["neighbors"]["method"] == "exact"
+    assert content["settings"]["n_clusters"] == 10
+    assert content["seed"] == 3
+    assert content["out"] == "l.npy"
+    assert content["report"] is None
+    assert content["diagnosis"]["n_clusters"] == 10
+    assert names() == ["l.npy"]
+
+
+def test_the_same_seed_gives_the_same_file(folder):
+    for name in ("a.csv", "b.csv"):
+        assert run("cluster", "digits.csv", *BRIEF, "-k", "10", "--quiet", "--out", name).exit_code == 0
+    assert (folder / "a.csv").read_bytes() == (folder / "b.csv").read_bytes()
+
+
+def test_columns_and_ids_by_name(folder):
+    result = run("cluster", "digits.csv", *BRIEF, "-k", "3", "--columns", "pixel1*,pixel20", "--columns", "pixel30",
+                 "--id-column", "target", "--out", "l.json", "--quiet")  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert result.stderr == ""
+    assert json.loads((folder / "l.json").read_text())["vertices"][7]["id"] == 7
+
+
+def test_a_graph_is_recognised_and_said(folder, digits):
+    write_graph(folder / "g.mtx", knn_graph(digits[0], 10), np.arange(N))
+    result = run("cluster", "g.mtx", *BRIEF, "-k", "10")
+    assert result.exit_code == 0, result.output
+    assert "holds a graph of 400 vertices" in result.stderr
+    assert "--as features overrules" in result.stderr
+    assert rows_of("g-tautcut.csv")[0]["id"] == "1"
+    assert run("graph", "g.mtx", "--as", "features").exit_code == 0
+
+
+def test_labels_go_into_a_copy_of_an_h5ad(folder, names, digits):
+    anndata = pytest.importorskip("anndata")
+    pandas = pytest.importorskip("pandas")
+    obs = pandas.DataFrame(index=[f"cell {i}" for i in range(N)])
+    var = pandas.DataFrame(index=[f"gene {j}" for j in range(64)])
+    anndata.AnnData(digits[0], obs=obs, var=var).write_h5ad("cells.h5ad")
+    result = run("cluster", "cells.h5ad", *BRIEF, "-k", "10", "--out", "out.h5ad")
+    assert result.exit_code == 0, result.output
+    adata = anndata.read_h5ad("out.h5ad")
+    assert purity(adata.obs["tautcut"].to_numpy(), digits[1]) > 0.7
+    assert names() == ["cells.h5ad", "out.h5ad"]
+
+
+def test_warnings_come_before_the_run(folder, digits):
+    X = digits[0]
+    np.save("apart.npy", np.r_[X[:60], X[:60] + 1000])
+    result = run("cluster", "apart.npy", *BRIEF, "-k", "3")
+    assert result.exit_code == 0, result.output
+    assert "Warning: " in result.stderr
+    assert result.stderr.index("Warning: ") < result.stderr.index("Clustering")
+
+
+@pytest.mark.parametrize("status", [Status.INTERRUPTED, None])
+def test_ctrl_c_writes_the_best_so_far_and_says_so(folder, names, monkeypatch, status):
+    fit = MTVClustering.fit
+
+    def interrupted(self, X, y=None):
+        if status is None:
+            raise KeyboardInterrupt
+        fit(self, X)
+        self.status_ = status
+        return self
+
+    monkeypatch.setattr(MTVClustering, "fit", interrupted)
+    result = run("cluster", "digits.csv", *BRIEF, "-k", "10", "--json", "--quiet")
+    assert result.exit_code == 130
+    if status is None:
+        assert result.stderr == "tautcut: interrupted; nothing was written.\n"
+        assert names() == []
+    else:
+        assert result.stderr == "tautcut: interrupted; the best partition so far is in digits-tautcut.csv.\n"
+        assert json.loads(result.stdout)["status"] == str(status)
+        assert len(rows_of("digits-tautcut.csv")) == N
+
+
+def test_ctrl_c_while_the_report_is_made_leaves_the_labels(folder, names, monkeypatch):
+    def interrupted(*given, **named):
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "tautcut.report.page", types.SimpleNamespace(write_page=interrupted))
+    result = run("cluster", "digits.csv", *BRIEF, "-k", "10", "--quiet", "--report", "r.html")
+    assert result.exit_code == 130
+    assert result.stderr == "tautcut: interrupted; written: digits-tautcut.csv.\n"
+    assert names() == ["digits-tautcut.csv"]
+
+
+def test_the_report_gets_what_is_known(folder, digits, monkeypatch):
+    seen = {}
+    page = types.SimpleNamespace(write_page=lambda path, result, **named: seen.update(named, path=path, result=result))
+    monkeypatch.setitem(sys.modules, "tautcut.report.page", page)
+    run("cluster", "digits.csv", *BRIEF, "-k", "10", "--quiet", "--report", "r.html", "--image", "8x8")
+    assert seen["path"].name == "r.html"
+    assert seen["images"].shape == (N, 8, 8)
+    assert np.array_equal(seen["features"], digits[0])
+    assert seen["feature_names"][0] == "pixel0"
+    assert seen["ids"][0] == "d0"
+    assert seen["settings"]["n_clusters"] == 10
+    assert seen["settings"]["image"] == "8x8"
+    assert "columns" not in seen["settings"]
+    run("cluster", "digits.csv", *BRIEF, "-k", "10", "--quiet", "--report", "r.html", "--columns", "pixel*")
+    assert seen["settings"]["columns"] == ["pixel*"]
+    assert seen["settings"]["method"] == "auto"
+    assert seen["diagnosis"].n_clusters == 10
+    labels = [int(row["label"]) for row in rows_of("digits-tautcut.csv")]
+    assert seen["result"].partition.labels.tolist() == labels
+
+
+def test_a_report_is_written(folder, names):
+    result = run("cluster", "digits.csv", *BRIEF, "-k", "10", "--quiet", "--report", "r.html", "--image", "8x8")
+    assert result.exit_code == 0, result.output
+    assert "Report: r.html" in result.stdout
+    assert names() == ["digits-tautcut.csv", "r.html"]
+    assert "<script>alert" not in (folder / "r.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["-k", "0"], "n_clusters must be a whole number ≥ 1; found 0"),
+        (["-k", "500"], "n_clusters=500"),
+        (["-k", "ten"], "--n-clusters"),
+        ([], "--n-clusters"),
+        (["-k", "10", "--seed", "-1"], "--seed must be"),
+        (["-k", "10", "--as", "table"], "features, graph; found 'table'"),
+        (["-k", "10", "--as", "graph"], "square"),
+        (["-k", "10", "--metric", "taxi"], "unknown metric 'taxi'"),
+        (["-k", "10", "--search", "long"], "search must be"),
+        (["-k", "10", "--method", "magic"], "unknown method 'magic'"),
+        (["-k", "10", "--n-neighbors", "400"], "n_neighbors=400"),
+        (["-k", "10", "--class-prior", "a,b"], "--class-prior must be numbers"),
+        (["-k", "10", "--class-prior", "0.5,0.5"], "class_prior must hold"),
+        (["-k", "10", "--columns", "nothing"], "no column 'nothing'"),
+        (["-k", "10", "--array", "X"], "is a table"),
+        (["-k", "10", "--image", "8"], "--image must be"),
+        (["-k", "10", "--image", "9x9"], "--image 9x9 does not fit"),
+        (["-k", "10", "--out", "labels.xls"], "must end in .csv"),
+        (["-k", "10", "--out", "missing/labels.csv"], "no folder 'missing'"),
+        (["-k", "10", "--out", "labels.h5ad"], "no .h5ad"),
+        (["-k", "10", "--out", "digits.csv"], "never overwritten"),
+        (["-k", "10", "--report", "report.pdf"], "must end in .html"),
+        (["-k", "10", "--unknown"], "--unknown"),
+    ],
+)
+def test_a_mistake_costs_one_sentence_and_leaves_no_file(folder, names, capsys, arguments, words):
+    before = (folder / "digits.csv").read_bytes()
+    assert words in refused(capsys, "cluster", "digits.csv", "--quiet", *arguments)
+    assert names() == []
+    assert (folder / "digits.csv").read_bytes() == before
+
+
+def test_names_from_a_file_cannot_steer_the_terminal(folder, digits):
+    with open("few.csv", "w", newline="", encoding="utf-8") as file:
+        classes = {0: "\x1b[2Jzero", 1: "[red]one[/red]", 2: "<script>two</script>"}
+        csv.writer(file).writerows(
+            [f"d{i}", classes[label]] for i, label in enumerate(digits[1][:30]) if label in classes
+        )
+    result = run("classify", "digits.csv", *BRIEF, "--labels", "few.csv", "--out", "l.csv")
+    assert result.exit_code == 0, result.output
+    assert "\x1b[2J" not in result.output
+    assert "[red]one[/red]" in result.stdout
+    assert {row["label"] for row in rows_of("l.csv")} == set(classes.values())
+
+
+# ---------------------------------------------------------------- classify
+
+
+@pytest.fixture
+def few(folder, digits):
+    """Three labels of each class, by id."""
+    rows = [(f"d{i}", label) for r in range(R) for i, label in enumerate(digits[1]) if label == r]
+    kept = [row for r in range(R) for row in [one for one in rows if one[1] == r][:3]]
+    with open("few.csv", "w", newline="") as file:
+        csv.writer(file).writerows([("id", "label"), *kept])
+    return dict(kept)
+
+
+def test_few_labels_from_a_file(folder, few, digits):
+    result = run("classify", "digits.csv", "--labels", "few.csv", "--json")
+    assert result.exit_code == 0, result.output
+    rows = rows_of("digits-tautcut.csv")
+    labels = np.array([int(row["label"]) for row in rows])
+    assert (labels == digits[1]).mean() > 0.85
+    assert all(labels[int(id_[1:])] == label for id_, label in few.items())
+    content = json.loads(result.stdout)
+    assert content["command"] == "classify"
+    assert content["n_clusters"] == R
+    assert content["settings"]["labels"] == "few.csv"
+    assert "Classifying from 30 labels of 10 classes" in result.stderr
+
+
+def test_labels_of_one_class_are_warned_of(folder):
+    (folder / "one.csv").write_text("id,label\nd0,cat\nd5,cat\n")
+    result = run("classify", "digits.csv", "--labels", "one.csv", *BRIEF)
+    assert result.exit_code == 0, result.output
+    assert "Warning: every known label is cat" in result.stderr
+    assert {row["label"] for row in rows_of("digits-tautcut.csv")} == {"cat"}
+
+
+def test_few_labels_from_a_column(folder, digits):
+    y = [("" if i >= 100 else "odd" if label % 2 else "even") for i, label in enumerate(digits[1])]
+    with open("t.csv", "w", newline="") as file:
+        csv.writer(file).writerows(
+            [[*(f"x{j}" for j in range(64)), "kind"], *([*x, k] for x, k in zip(digits[0], y, strict=True))]
+        )
+    result = run("classify", "t.csv", "--label-column", "kind", "--out", "l.json", *BRIEF)
+    assert result.exit_code == 0, result.output
+    content = json.loads((folder / "l.json").read_text())
+    assert content["classes"] == ["even", "odd"]
+    assert [one["label"] for one in content["vertices"][:100]] == y[:100]
+
+
+def test_classify_is_what_the_estimator_does(folder, few, digits):
+    assert run("classify", "digits.csv", "--labels", "few.csv", "--quiet", "--seed", "5", *BRIEF).exit_code == 0
+    known = np.array([few.get(f"d{i}", -1) for i in range(N)])
+    model = MTVClassifier(search="none", random_state=5).fit(digits[0], known)
+    assert [int(row["label"]) for row in rows_of("digits-tautcut.csv")] == model.transduction_.tolist()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "missing or given twice"),
+        (["--labels", "few.csv", "--label-column", "target"], "missing or given twice"),
+        (["--labels", "none.csv"], "no file 'none.csv'"),
+        (["--labels", "wrong.csv"], "'z', which is not an id"),
+        (["--labels", "labels.npy"], "labels are read from"),
+        (["--label-column", "colour"], "no column 'colour'"),
+    ],
+)
+def test_labels_that_do_not_fit(folder, few, names, capsys, arguments, words):
+    (folder / "wrong.csv").write_text("id,label\nz,1\n")
+    before = names()
+    assert words in refused(capsys, "classify", "digits.csv", *arguments)
+    assert names() == before
+
+
+# ---------------------------------------------------------------- graph
+
+
+def test_the_diagnosis_of_a_graph(folder, names):
+    result = run("graph", "digits.csv", "-k", "10")
+    assert result.exit_code == 0, result.output
+    assert "400 vertices" in result.stdout
+    content = json.loads(run("graph", "digits.csv", "-k", "10", "--json", "--quiet").stdout)
+    assert content["diagnosis"]["n_vertices"] == 400
+    assert {"name", "value", "severity", "meaning", "advice"} <= set(content["diagnosis"]["findings"][0])
+    assert names() == []
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".mtx", ".edges", ".graphml", ".graph"])
+def test_the_graph_can_be_kept(folder, digits, suffix):
+    result = run("graph", "digits.csv", "--n-neighbors", "5", "--out", f"g{suffix}", "--quiet")
+    assert result.exit_code == 0, result.output
+    assert f"Graph: g{suffix}" in result.stdout
+    data = read(f"g{suffix}")
+    assert data.content.n_edges == knn_graph(digits[0], 5).n_edges
+    assert (data.ids[0] == "d0") == (suffix in (".edges", ".graphml"))
+
+
+def test_a_graph_that_cannot_be_kept(folder, names, capsys):
+    assert "must end in .npz" in refused(capsys, "graph", "digits.csv", "--quiet", "--out", "g.png")
+    weighted = ["graph", "digits.csv", "--quiet", "--out", "g.graph", "--weights", "gaussian"]
+    assert "whole weights" in refused(capsys, *weighted)
+    assert names() == []
+
+
+# ---------------------------------------------------------------- suggest
+
+
+def test_a_number_of_clusters_is_suggested(folder, names):
+    i = np.arange(90)
+    ring = [(i, i // 30 * 30 + (i + step) % 30) for step in (1, 3, 7, 10, 12)]
+    bridges = [(np.array([0, 30, 60]), np.array([30, 60, 0]))]
+    write_graph(folder / "rings.edges", Graph.from_edges(np.hstack([*ring, *bridges]).T), i)
+    result = run("suggest", "rings.edges", "--max", "4", "--json")
+    assert result.exit_code == 0, result.output
+    content = json.loads(result.stdout)
+    assert content["suggestion"]["n_clusters"] == 3
+    assert content["settings"] == {"min": 2, "max": 4}
+    assert names() == ["rings.edges"]
+
+
+def test_a_suggestion_cut_short_says_so(folder, monkeypatch):
+    from tautcut import suggestion
+
+    def interrupted(graph, candidates, **named):
+        return suggestion.Suggestion(2, (), "Two were done.", is_complete=False)
+
+    monkeypatch.setattr(suggestion, "suggest_n_clusters", interrupted)
+    result = run("suggest", "digits.csv", "--quiet")
+    assert result.exit_code == 130
+    assert result.stdout.endswith("Two were done.\n")
+    assert result.stderr.startswith("tautcut: interrupted; ")
+
+
+def test_a_range_that_is_none(folder, capsys):
+    assert "--min must be" in refused(capsys, "suggest", "digits.csv", "--min", "5", "--max", "3")
+
+
+# ---------------------------------------------------------------- from outside
+
+
+def test_a_process_of_its_own(folder, names):
+    """Exit code, streams and files as another program sees them, without a terminal."""
+    command = [sys.executable, "-m", "tautcut.cli", "graph", "digits.csv", "--json", "--out", "g.npz"]
+    process = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert json.loads(process.stdout)["diagnosis"]["n_vertices"] == N
+    assert "\x1b" not in process.stdout + process.stderr  # no bars, no colours
+    assert names() == ["g.npz"]
+
+    command = [sys.executable, "-m", "tautcut.cli", "cluster", "none.csv", "-k", "10"]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert process.returncode == 2
+    assert process.stdout == ""
+    assert process.stderr == "tautcut: 'none.csv' does not exist. Check the path.\n"
+
+
+@pytest.mark.parametrize("command", ["cluster", "classify", "graph", "suggest"])
+def test_every_command_has_the_common_options(command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    result = run(command, "--help")
+    assert result.exit_code == 0
+    for option in ("--json", "--seed", "--quiet", "--as"):
+        assert option in result.stdout

@@ -1,0 +1,120 @@
+"""Greedy moves against brute force: (P) never rises, what is fixed stays, and nothing is left to gain."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strategies import planted_graph, problems, random_graph
+from tautcut.graph import Graph
+from tautcut.kernels.cpu.moves import bisect, contract_matching, descend, finest_level
+from tautcut.problem import Problem, cuts
+
+
+def greedy_moves(problem: Problem, labels: np.ndarray, *, smallest: np.ndarray) -> np.ndarray:
+    """Labels where no single move lowers (P)."""
+    level = finest_level(problem.graph, problem.is_labelled)
+    moved, cut, sizes = descend(level, labels, problem.lam, smallest.astype(float))
+    partition = problem.partition(moved)
+    np.testing.assert_allclose(cut, cuts(problem.graph, moved, problem.n_clusters), atol=1e-9)
+    assert np.array_equal(sizes, partition.sizes)
+    return moved
+
+
+def draw_labels(problem: Problem, data: st.DataObject) -> np.ndarray:
+    """A labelling that respects the fixed labels."""
+    anything = st.lists(
+        st.integers(0, problem.n_clusters - 1), min_size=problem.n_vertices, max_size=problem.n_vertices
+    )
+    return np.where(problem.is_labelled, np.asarray(problem.labels), np.array(data.draw(anything)))
+
+
+def improving_moves(problem: Problem, labels: np.ndarray, smallest: np.ndarray) -> list[tuple[int, int]]:
+    """Every allowed move to a neighbouring cluster that lowers (P), each priced from scratch."""
+    W = problem.graph.to_scipy().toarray()
+    energy = problem.partition(labels).energy
+    sizes = np.bincount(labels, minlength=problem.n_clusters)
+    found = []
+    for i in np.flatnonzero(~problem.is_labelled & (sizes[labels] > smallest[labels])):
+        for r in set(labels[W[i] > 0]) - {labels[i]}:
+            moved = labels.copy()
+            moved[i] = r
+            if problem.partition(moved).energy < energy * (1 - 1e-9):
+                found.append((int(i), int(r)))
+    return found
+
+
+@given(problems(has_labels=True), st.data())
+def test_the_energy_never_rises_and_constraints_hold(problem, data):
+    labels = draw_labels(problem, data)
+    smallest = np.array([data.draw(st.integers(0, 3)) for _ in range(problem.n_clusters)])
+    before = labels.copy()
+    moved = greedy_moves(problem, labels, smallest=smallest)
+    old, new = np.bincount(before, minlength=smallest.size), np.bincount(moved, minlength=smallest.size)
+    assert problem.partition(moved).energy <= problem.partition(before).energy * (1 + 1e-9)
+    assert np.array_equal(moved[problem.is_labelled], np.asarray(problem.labels)[problem.is_labelled])
+    assert (new >= np.minimum(old, smallest)).all()
+    assert np.array_equal(labels, before)
+
+
+@given(problems(has_labels=True), st.data())
+def test_no_improving_move_is_left(problem, data):
+    smallest = np.ones(problem.n_clusters, dtype=np.int64)
+    moved = greedy_moves(problem, draw_labels(problem, data), smallest=smallest)
+    assert improving_moves(problem, moved, smallest) == []
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_improving_move_is_left_on_a_larger_graph(seed):
+    problem = Problem(random_graph(80, 200, seed=seed, is_weighted=True), 4)
+    labels = np.random.default_rng(seed).integers(0, 4, 80)
+    smallest = np.full(4, 3)
+    moved = greedy_moves(problem, labels, smallest=smallest)
+    assert problem.partition(moved).energy < problem.partition(labels).energy
+    assert improving_moves(problem, moved, smallest) == []
+
+
+def test_a_spoilt_planted_partition_is_repaired():
+    truth = np.repeat(np.arange(3), 40)
+    problem = Problem(planted_graph(3, 40, seed=0), 3)
+    spoilt = truth.copy()
+    spoilt[::7] = (spoilt[::7] + 1) % 3
+    moved = greedy_moves(problem, spoilt, smallest=np.ones(3, dtype=np.int64))
+    assert problem.partition(moved).energy <= problem.partition(truth).energy
+
+
+@given(problems(has_labels=True), st.data())
+def test_a_contraction_keeps_masses_and_the_cut_of_every_coarse_partition(problem, data):
+    level = finest_level(problem.graph, problem.is_labelled)
+    groups = draw_labels(problem, data)
+    coarse, parent = contract_matching(level, groups, heaviest=3.0, rng=np.random.default_rng(0))
+    assert coarse.masses.sum() == problem.n_vertices
+    assert (np.bincount(parent) == coarse.masses).all()
+    assert all(len(set(groups[parent == c])) == 1 for c in range(coarse.n_vertices))
+    coarse_labels = np.arange(coarse.n_vertices) % problem.n_clusters
+    bounds = np.full(problem.n_clusters, np.inf)  # nothing may move
+    _, cut, sizes = descend(coarse, coarse_labels, problem.lam, bounds)
+    fine = coarse_labels[parent]
+    np.testing.assert_allclose(cut, cuts(problem.graph, fine, problem.n_clusters), atol=1e-9)
+    assert np.array_equal(sizes, np.bincount(fine, minlength=problem.n_clusters))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_bisection_finds_the_seam(seed):
+    """Two rings of 12 and of 20, each vertex joined to four others, and one edge between them."""
+    rings = [(o + i, o + (i + d) % n) for o, n in ((0, 12), (12, 20)) for i in range(n) for d in (1, 2)]
+    graph = Graph.from_edges([*rings, (0, 12)])
+    level = finest_level(graph, np.zeros(32, dtype=bool))
+    side = bisect(level, rng=np.random.default_rng(seed))
+    assert np.flatnonzero(side).tolist() in (list(range(12)), list(range(12, 32)))
+
+
+@given(st.integers(2, 40), st.integers(0, 60), st.integers(0, 2**31))
+def test_both_sides_of_a_bisection_have_a_vertex(n, n_edges, seed):
+    graph = random_graph(n, n_edges, seed=seed)
+    level = finest_level(graph, np.zeros(n, dtype=bool))
+    first, second = (bisect(level, rng=np.random.default_rng(seed)) for _ in range(2))
+    assert np.array_equal(first, second)
+    assert np.ceil(0.1 * n) <= first.sum() <= n - np.ceil(0.1 * n)

@@ -1,0 +1,64 @@
+"""The layout of a graph for the card: every edge has its own slot, whatever the lengths of the rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tautcut.kernels.gpu.layout as layout_module
+from strategies import graphs, random_graph
+from tautcut.graph import Graph
+from tautcut.kernels.gpu.layout import Layout, lay_out
+
+
+def edges_of(layout: Layout) -> list[tuple[int, int, float]]:
+    """(vertex, neighbour, weight) of every slot that holds an edge, read as the programs read it."""
+    found = []
+    for block in range(layout.n_blocks):
+        is_long = block >= layout.n_short_blocks
+        for step in range(int(layout.offsets[block]), int(layout.offsets[block + 1])):
+            for lane in range(layout.lanes):
+                slot = step * layout.lanes + lane
+                row = layout.n_short + block - layout.n_short_blocks if is_long else block * layout.lanes + lane
+                end = int(layout.neighbors[slot])
+                if is_long or row < layout.n_short:
+                    if end != row:
+                        weight = 1.0 if layout.weights is None else float(layout.weights[slot])
+                        found.append((int(layout.order[row]), int(layout.order[end]), weight))
+                else:
+                    assert end == layout.n_short - 1  # a lane without a row: nothing differs along it
+    return sorted(found)
+
+
+def edges_of_graph(graph: Graph) -> list[tuple[int, int, float]]:
+    rows = np.repeat(np.arange(graph.n_vertices), np.diff(graph.indptr))
+    weights = graph.weights.astype(np.float32)
+    return sorted(zip(rows.tolist(), graph.indices.tolist(), weights.tolist(), strict=True))
+
+
+@given(graphs(max_vertices=12), st.sampled_from([2, 4, 8]), st.sampled_from([1, 2]), st.sampled_from([0, 2, 64]))
+def test_every_edge_has_its_slot(graph: Graph, lanes: int, unroll: int, longest: int):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(layout_module, "LONG_ROW", longest)
+        layout = lay_out(graph, graph.weights, lanes=lanes, unroll=unroll)
+    assert edges_of(layout) == edges_of_graph(graph)
+    assert sorted(layout.order.tolist()) == list(range(graph.n_vertices))
+    assert (np.diff(layout.offsets) % unroll == 0).all()
+
+
+def test_rows_of_like_length_share_a_block():
+    graph = random_graph(3000, 12_000, seed=0, is_weighted=False, n_isolated=0)
+    layout = lay_out(graph, graph.weights, lanes=8, unroll=2)
+    assert layout.n_slots <= 1.1 * graph.indices.size  # in the graph's own order it would be 1.6 times as many
+
+
+def test_vertices_that_belong_together_lie_side_by_side():
+    graph = random_graph(200, 600, seed=0, is_weighted=True, n_isolated=0)
+    groups = np.random.default_rng(0).integers(0, 4, 200)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(layout_module, "WINDOW", 8)
+        layout = lay_out(graph, graph.weights, lanes=4, unroll=2, near=groups)
+    assert (np.diff(groups[layout.order]) != 0).sum() < 4 + 200 // 8
+    assert edges_of(layout) == edges_of_graph(graph)

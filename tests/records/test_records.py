@@ -1,0 +1,190 @@
+"""Records survive the way to a file and back, and say what was run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import FrozenInstanceError, replace
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+
+from tautcut.algorithm.stopping import Status
+from tautcut.errors import InputError
+from tautcut.estimators import MTVClassifier, MTVClustering
+from tautcut.metrics import purity
+from tautcut.records import (
+    RunRecord,
+    append_record,
+    draw_labels,
+    read_records,
+    records,
+    run_classification,
+    run_clustering,
+    runs,
+)
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    rng = np.random.default_rng(3)
+    truth = np.repeat([0, 1, 2], 20)
+    return rng.normal(size=(60, 2)) + 3.0 * truth[:, None], truth
+
+
+@pytest.fixture(scope="module")
+def fitted(blobs):
+    X, truth = blobs
+    model = MTVClustering(3, n_neighbors=12, device="reference", random_state=5)
+    return model, *run_clustering(model, X, data="blobs", truth=truth, warm_up=True)
+
+
+@pytest.fixture
+def record(fitted):
+    return fitted[2]
+
+
+def test_a_record_says_what_was_run_and_what_came_out(blobs, fitted):
+    given, model, record = fitted
+    assert (record.data, record.method, record.seed, record.n_labelled) == ("blobs", "MTVClustering", 5, 0)
+    assert record.settings["n_neighbors"] == 12
+    assert not {"random_state", "verbose"} & set(record.settings)
+    assert record.energy == model.energy_
+    assert record.purity == purity(model.labels_, blobs[1]) > 0.9
+    assert record.sizes == tuple(np.bincount(model.labels_))
+    assert record.status == str(model.status_)
+    assert record.seconds > 0
+    assert not hasattr(given, "labels_"), "the given model must stay as it was"
+
+
+def test_a_record_says_on_what_it_was_run(record):
+    assert set(record.versions) == {"python", "tautcut", "numpy", "scipy", "numba", "scikit-learn"}
+    assert record.versions["numpy"] == np.__version__
+    assert record.machine["cpus"] >= 1
+    assert datetime.fromisoformat(record.created).tzinfo == UTC
+    assert record.commit is None or len(record.commit.removesuffix("-dirty")) == 40
+
+
+def test_classification_counts_the_labels(blobs):
+    X, truth = blobs
+    y = draw_labels(truth, per_class=2, rng=np.random.default_rng(0))
+    model, record = run_classification(
+        MTVClassifier(n_neighbors=12, device="reference", random_state=0), X, y, data="blobs", truth=truth
+    )
+    assert record.n_labelled == 6
+    assert record.method == "MTVClassifier"
+    assert sum(record.sizes) == 60
+    assert (model.transduction_[y >= 0] == y[y >= 0]).all()
+
+
+def test_without_the_truth_there_is_no_purity(blobs):
+    model = MTVClustering(3, n_neighbors=12, device="reference", random_state=5)
+    assert run_clustering(model, blobs[0], data="blobs")[1].purity is None
+
+
+def test_a_run_that_cannot_be_repeated_is_refused(blobs):
+    with pytest.raises(InputError, match=r"random_state must be a whole number.*None"):
+        run_clustering(MTVClustering(3), blobs[0], data="blobs")
+
+
+def test_the_warm_up_is_off_the_clock(blobs, monkeypatch):
+    events = []
+    fit = MTVClustering.fit
+
+    def tick():
+        events.append("tick")
+        return float(len(events))
+
+    def watched_fit(self, X, y=None):
+        events.append(f"fit {self.max_iter}")
+        return fit(self, X, y)
+
+    monkeypatch.setattr(runs.time, "perf_counter", tick)
+    monkeypatch.setattr(MTVClustering, "fit", watched_fit)
+    model = MTVClustering(3, n_neighbors=12, device="reference", max_iter=50, random_state=0)
+    run_clustering(model, blobs[0], data="blobs", warm_up=True)
+    assert events == ["fit 1", "tick", "fit 50", "tick"]
+
+
+def test_an_interrupted_warm_up_interrupts_the_run(blobs, monkeypatch):
+    def interrupted_fit(self, X, y=None):
+        self.status_ = Status.INTERRUPTED
+        return self
+
+    monkeypatch.setattr(MTVClustering, "fit", interrupted_fit)
+    with pytest.raises(KeyboardInterrupt):
+        run_clustering(MTVClustering(3, random_state=0), blobs[0], data="blobs", warm_up=True)
+
+
+def test_settings_that_are_arrays_are_recorded(blobs):
+    X = blobs[0]
+    model = MTVClustering(
+        3, n_neighbors=12, init=np.eye(3)[np.arange(60) % 3], class_prior=np.full(3, 1 / 3),
+        device="reference", max_iter=3, search="none", random_state=np.int64(2),
+    )  # fmt: skip
+    record = run_clustering(model, X, data="blobs")[1]
+    assert record.settings["init"] == "array of shape (60, 3)"
+    assert record.settings["class_prior"] == [1 / 3] * 3
+    assert RunRecord.from_json(record.to_json()) == record
+
+
+def test_an_infinite_energy_is_still_json(record, fitted, monkeypatch):
+    monkeypatch.setattr(fitted[1], "energy_", float("inf"))
+    written = runs._record(fitted[1], fitted[1].labels_, data="blobs", truth=None, seconds=1.0)
+    assert written.energy is None
+    assert json.loads(written.to_json())["energy"] is None
+
+
+def test_a_record_is_one_line_that_reads_back(record):
+    assert "\n" not in record.to_json()
+    assert RunRecord.from_json(record.to_json()) == record
+    with pytest.raises(FrozenInstanceError):
+        record.energy = 0.0
+
+
+def test_records_are_appended_in_order(record, tmp_path):
+    path = tmp_path / "runs.jsonl"
+    records = [replace(record, seed=seed) for seed in range(3)]
+    for one in records:
+        append_record(path, one)
+    assert read_records(path) == records
+    assert path.read_bytes().count(b"\n") == 3
+
+
+@pytest.mark.parametrize("kept", [1, 40, -1])
+def test_a_torn_line_is_left_out_and_harms_no_other(record, tmp_path, kept):
+    path = tmp_path / "runs.jsonl"
+    append_record(path, record)
+    with path.open("a", encoding="utf-8") as file:
+        file.write(record.to_json()[:kept])
+    with pytest.warns(UserWarning, match=r"line 2 of .*runs\.jsonl is not complete"):
+        assert read_records(path) == [record]
+    append_record(path, record)
+    with pytest.warns(UserWarning, match="line 2"):
+        assert read_records(path) == [record, record]
+
+
+@pytest.mark.parametrize("line", ["[1]", '{"data": "blobs"}'])
+def test_json_that_is_no_record_is_an_error(line):
+    with pytest.raises(InputError, match="a run record has the fields"):
+        RunRecord.from_json(line)
+
+
+def test_drawn_labels_are_true_and_as_many_as_asked_for(blobs):
+    truth = blobs[1]
+    y = draw_labels(truth, per_class=3, rng=np.random.default_rng(1))
+    assert (y[y >= 0] == truth[y >= 0]).all()
+    assert np.bincount(y[y >= 0]).tolist() == [3, 3, 3]
+    assert (y == draw_labels(truth, per_class=3, rng=np.random.default_rng(1))).all()
+    with pytest.raises(InputError, match="per_class=21 is more than the 20 points of class 0"):
+        draw_labels(truth, per_class=21, rng=np.random.default_rng(1))
+
+
+def test_outside_a_checkout_there_is_no_commit(tmp_path, monkeypatch):
+    monkeypatch.setattr(records, "__file__", str(tmp_path / "records.py"))
+    assert records._commit() is None
+
+
+def test_without_git_there_is_no_commit(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    assert records._commit() is None

@@ -1,0 +1,387 @@
+"""The page of a run: its numbers are those of the run, it stays small, no text on it can become code, and it is
+written whole or not at all.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.image import imread
+
+from strategies import noisy_start, planted_graph, random_graph
+from tautcut.algorithm.results import Result
+from tautcut.algorithm.solver import solve
+from tautcut.algorithm.stopping import Status
+from tautcut.errors import InputError
+from tautcut.graph import Graph
+from tautcut.graph.diagnostics import Diagnosis, confidence
+from tautcut.problem import Problem
+from tautcut.report import content, page
+from tautcut.report.layout import lay_out
+from tautcut.report.page import write_page
+
+N_BLOCKS, BLOCK = 4, 30
+N = N_BLOCKS * BLOCK
+HOSTILE = [
+    "</script><script>window.hacked = 1</script>",
+    "<!--<script>",
+    "<img src=x onerror='window.hacked = 1'>",
+    "\u2028\u2029&amp;@@SCRIPT@@@@DATA@@ \ud800 \0",
+]
+
+
+@pytest.fixture(scope="module")
+def result() -> Result:
+    """A run on four blocks, the last one with two labels given."""
+    truth = np.repeat(np.arange(N_BLOCKS), BLOCK)
+    labels = np.full(N, -1)
+    labels[[N - 1, N - 2]] = N_BLOCKS - 1
+    problem = Problem(planted_graph(N_BLOCKS, BLOCK, seed=0, is_weighted=True), N_BLOCKS, labels=labels)
+    return solve(problem, noisy_start(truth, N_BLOCKS, seed=0), device="reference")
+
+
+def result_of(graph: Graph, found: Any, n_clusters: int, **fixed: Any) -> Result:
+    """A result that nothing was solved for."""
+    problem = Problem(graph, n_clusters, **fixed)
+    partition = problem.partition(found)
+    return Result(problem, partition, np.eye(n_clusters)[partition.labels], partition.energy, Status.TRIVIAL, ())
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The data in a page."""
+    text = path.read_text(encoding="utf-8")
+    found = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text, flags=re.DOTALL)
+    assert len(found) == 1
+    data: dict[str, Any] = json.loads(found[0])
+    return data
+
+
+def unpacked(text: str, kind: str) -> np.ndarray:
+    return np.frombuffer(base64.b64decode(text), kind)
+
+
+class Elements(HTMLParser):
+    """The elements of a page, with their attributes and the text inside scripts and styles."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.inside: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        if self.cdata_elem is not None:
+            self.inside.append(data)
+
+
+# ---------------------------------------------------------------- what it says
+
+
+def test_the_numbers_are_those_of_the_run(result, tmp_path):
+    data = read(write_page(tmp_path / "page.html", result))
+    partition, clusters = result.partition, data["clusters"]
+    assert [one["size"] for one in clusters] == partition.sizes.tolist()
+    assert [one["term"] for one in clusters] == pytest.approx(partition.terms, rel=1e-5)
+    assert data["summary"]["energy"] == pytest.approx(partition.energy, rel=1e-5)
+    assert data["summary"]["status"] == str(result.status)
+    assert data["summary"]["n_labelled"] == 2
+    assert data["history"][-1]["iterations"] == result.n_iter
+    assert data["history"][-1]["relaxed"] == pytest.approx(result.relaxed_energy, rel=1e-5)
+
+
+def test_the_matrix_adds_up_to_the_cuts(result, tmp_path):
+    data = read(write_page(tmp_path / "page.html", result))
+    matrix = np.array(data["matrix"])
+    balance = np.minimum(result.problem.lam * result.partition.sizes, N - result.partition.sizes)
+    cut = matrix.sum(axis=1) - np.diag(matrix)
+    np.testing.assert_allclose(cut / balance, result.partition.terms, rtol=1e-4)
+    np.testing.assert_allclose([one["cut"] for one in data["clusters"]], cut, rtol=1e-4)
+    assert matrix.sum() == pytest.approx(result.problem.graph.weights.sum(), rel=1e-4)
+
+
+def test_the_map_shows_every_vertex_once_with_its_cluster_and_confidence(result, tmp_path):
+    drawn = read(write_page(tmp_path / "page.html", result))["map"]
+    sure = confidence(result.problem.graph, result.partition.labels, N_BLOCKS)
+    assert unpacked(drawn["vertex"], "<u4").tolist() == list(range(N))
+    assert unpacked(drawn["cluster"], "<u2").tolist() == result.partition.labels.tolist()
+    np.testing.assert_allclose(unpacked(drawn["confidence"], "<u2") / 65535, sure, atol=1e-5)
+    edges = unpacked(drawn["edges"], "<u2").reshape(-1, 2)
+    assert len(edges) == result.problem.graph.n_edges
+    assert (result.problem.graph.to_scipy()[edges[:, 0], edges[:, 1]] > 0).all()
+
+
+def test_given_coordinates_are_drawn_to_scale(result, tmp_path):
+    given = np.random.default_rng(0).uniform(-3, 5, (N, 2)) * [1.0, 0.5]
+    drawn = read(write_page(tmp_path / "page.html", result, coordinates=given))["map"]
+    x, y = unpacked(drawn["x"], "<u2") / 65535, unpacked(drawn["y"], "<u2") / 65535
+    width = np.ptp(given[:, 0])
+    np.testing.assert_allclose(np.column_stack([x, y]), (given - given.min(axis=0)) / width, atol=1e-4)
+
+
+def test_doubtful_points_are_the_least_certain_free_ones(result, tmp_path):
+    doubtful = read(write_page(tmp_path / "page.html", result))["uncertain"]
+    sure = confidence(result.problem.graph, result.partition.labels, N_BLOCKS)
+    assert 0 < len(doubtful) <= content.UNCERTAIN
+    values = [one["confidence"] for one in doubtful]
+    assert values == sorted(values)
+    assert values[0] == pytest.approx(sure[~result.problem.is_labelled].min(), abs=1e-5)
+    assert not result.problem.is_labelled[[one["vertex"] for one in doubtful]].any()
+    assert all(one["other"] not in (None, one["cluster"]) for one in doubtful)
+
+
+def test_representatives_are_members_and_not_neighbors_of_one_another(result, tmp_path):
+    data = read(write_page(tmp_path / "page.html", result))
+    W = result.problem.graph.to_scipy()
+    for cluster, points in zip(data["shown"], data["representatives"], strict=True):
+        vertices = [point["vertex"] for point in points]
+        assert len(set(vertices)) == content.REPRESENTATIVES
+        assert (result.partition.labels[vertices] == cluster).all()
+        first = vertices[:3]  # a block of thirty has room for these
+        assert W[first][:, first].nnz == 0
+
+
+def test_profiles_are_sorted_columns_of_the_memberships(result, tmp_path):
+    profiles = read(write_page(tmp_path / "page.html", result))["profiles"]
+    for r, profile in enumerate(profiles):
+        column = np.sort(result.memberships[:, r])[::-1]
+        np.testing.assert_allclose(profile["values"], column[profile["ranks"]], atol=1e-3)
+        assert profile["inside"] > profile["outside"]
+
+
+def test_typical_features_are_found_in_dense_and_sparse_data(result, tmp_path):
+    X = np.random.default_rng(0).random((N, 12)).round(1)
+    X[result.partition.labels == 2, 7] += 3.0
+    names = [f"column {j}" for j in range(12)]
+    dense, sparse = (
+        read(write_page(tmp_path / "page.html", result, features=one, feature_names=names))["typical"]
+        for one in (X, sp.csr_matrix(X))
+    )
+    assert dense == sparse
+    assert dense[2][0]["name"] == "column 7"
+    assert dense[2][0]["mean"] == pytest.approx(X[result.partition.labels == 2, 7].mean(), rel=1e-4)
+    assert dense[2][0]["shift"] > 1 > -1 > dense[0][0]["shift"] - dense[2][0]["shift"]
+
+
+@pytest.mark.parametrize("kind", ["uint8", "float32", "bool"])
+def test_thumbnails_are_the_images_scaled_to_black_and_white(result, tmp_path, kind):
+    images = (np.random.default_rng(0).random((N, 5, 7)) * 16).astype(kind)
+    images[0] = 0
+    points = read(write_page(tmp_path / "page.html", result, images=images))["representatives"][1]
+    for point in points:
+        head, body = point["image"].split(",")
+        assert head == "data:image/png;base64"
+        grey = imread(io.BytesIO(base64.b64decode(body)), format="png")
+        expected = images[point["vertex"]].astype(float) / float(images.max())
+        np.testing.assert_allclose(grey, expected, atol=1 / 255)
+
+
+def test_large_images_become_small_thumbnails(result, tmp_path):
+    images = np.broadcast_to(np.arange(150.0)[:, None], (N, 150, 100))
+    point = read(write_page(tmp_path / "page.html", result, images=images))["uncertain"][0]
+    grey = imread(io.BytesIO(base64.b64decode(point["image"].split(",")[1])), format="png")
+    assert max(grey.shape) <= content.THUMBNAIL
+    assert (np.diff(grey[:, 0]) > 0).all()
+
+
+def test_settings_versions_and_findings_are_there(result, tmp_path):
+    settings = {"n_clusters": 4, "prior": np.array([0.5, np.nan]), "path": tmp_path, "limit": np.inf, "x": (1, None)}
+    data = read(write_page(tmp_path / "page.html", result, settings=settings))
+    assert data["settings"] == {
+        "n_clusters": 4, "prior": [0.5, "nan"], "path": str(tmp_path), "limit": "inf", "x": [1, None],
+    }  # fmt: skip
+    assert {"python", "tautcut", "numpy"} <= set(data["circumstances"]["versions"])
+    assert "components" in [finding["name"] for finding in data["findings"]]
+
+
+def test_the_result_writes_its_own_page(result, tmp_path):
+    assert read(write_page(tmp_path / "page.htm", result))["clusters"][0]["name"] == "0"
+
+
+def test_clusters_of_one_colour_have_little_between_them():
+    between = np.zeros((24, 24))
+    between[10:20, :10] = np.eye(10)  # by number alone, each would share the colour of its only neighbour
+    colours = content._colours(between)
+    assert sorted(colours[:10]) == sorted(colours[10:20]) == list(range(content.COLOURS))
+    assert all(colours[r] != colours[r - 10] for r in range(10, 20))
+
+
+# ---------------------------------------------------------------- odd runs
+
+ODD = {
+    "one cluster": result_of(planted_graph(2, 6, seed=0), np.zeros(12, int), 1),
+    "an empty cluster": result_of(planted_graph(2, 6, seed=0), np.repeat([0, 1], 6), 3),
+    "no edges": result_of(Graph.from_edges(np.empty((0, 2), int), n_vertices=4), [0, 1, 0, 1], 2),
+    "isolated vertices": result_of(random_graph(20, 40, seed=0, n_isolated=5), np.arange(20) % 3, 3),
+    "every label given": result_of(
+        planted_graph(2, 6, seed=0), np.repeat([0, 1], 6), 2, labels=np.repeat([0, 1], 6), lam=[1.0, 2.0]
+    ),
+    "every vertex a cluster": result_of(planted_graph(5, 10, seed=0), np.arange(50), 50),
+    "two vertices": result_of(Graph.from_edges([(0, 1)]), [0, 1], 2),
+}
+
+
+@pytest.mark.parametrize("case", ODD)
+def test_odd_runs_have_a_page(case, tmp_path):
+    odd = ODD[case]
+    data = read(write_page(tmp_path / "page.html", odd))
+    assert len(data["clusters"]) == odd.problem.n_clusters
+    assert len(data["shown"]) == min(odd.problem.n_clusters, content.SHOWN_CLUSTERS)
+    assert data["summary"]["energy"] == (
+        pytest.approx(odd.partition.energy, rel=1e-5) if np.isfinite(odd.partition.energy) else None
+    )
+    assert data["history"] == []
+
+
+def test_the_layout_draws_neighbors_near_and_is_the_same_every_time():
+    graph = planted_graph(3, 60, seed=1)
+    position = lay_out(graph)
+    i, j = graph.to_scipy().nonzero()
+    near = np.linalg.norm(position[i] - position[j], axis=1).mean()
+    any_two = np.linalg.norm(position[:, None] - position, axis=-1).mean()
+    assert near < 0.4 * any_two
+    np.testing.assert_array_equal(position, lay_out(graph))
+
+
+@pytest.mark.parametrize("scale", [2.0**-600, 0.5, 2.0**600])  # exact, so that rounding is the same
+def test_the_layout_does_not_depend_on_the_unit_of_the_weights(scale):
+    W = planted_graph(2, 20, seed=0, is_weighted=True).to_scipy()
+    position = lay_out(Graph.from_any(W * scale))
+    assert np.isfinite(position).all()
+    np.testing.assert_array_equal(position, lay_out(Graph.from_any(W)))
+
+
+# ---------------------------------------------------------------- how large it is
+
+
+def test_seventy_thousand_points_stay_below_five_megabytes(tmp_path):
+    n, R, rng = 70_000, 60, np.random.default_rng(0)
+    ring = np.arange(n)
+    pairs = np.vstack([np.column_stack([ring, (ring + k) % n]) for k in (1, 2, 3, 4, 5)])
+    result = result_of(
+        Graph.from_edges(pairs, n_vertices=n), np.minimum(ring * R // n + rng.integers(0, 2, n), R - 1), R
+    )
+    path = write_page(
+        tmp_path / "page.html", result, ids=[f"{'名' * 60}{i}" for i in ring], names=["<" * 100] * R,
+        images=rng.integers(0, 256, (n, 8, 8), dtype=np.uint8), coordinates=rng.random((n, 2)),
+        diagnosis=Diagnosis(n, 5 * n, R, ()),
+    )  # fmt: skip
+    assert path.stat().st_size < 5e6
+    drawn = read(path)["map"]
+    vertices = unpacked(drawn["vertex"], "<u4")
+    assert len(np.unique(vertices)) == len(drawn["ids"]) == content.MAP_POINTS
+    listed = [one["vertex"] for few in read(path)["representatives"] for one in few]
+    assert np.isin(listed, vertices).all()
+
+
+@given(st.text(max_size=200))
+def test_long_texts_are_clipped_in_the_middle(text):
+    short = content.clipped(text)
+    assert len(short) <= content.LONGEST_TEXT
+    assert short == text or (short[:20] == text[:20] and short[-20:] == text[-20:])
+
+
+# ---------------------------------------------------------------- nothing in it can run
+
+
+@given(st.lists(st.one_of(st.sampled_from(HOSTILE), st.text(max_size=20)), min_size=1, max_size=5))
+def test_any_text_survives_and_none_of_it_is_markup(texts):
+    rendered = page.render({"texts": texts}).decode("utf-8")
+    elements = Elements(rendered)
+    clean = Elements(page.render({}).decode("utf-8"))
+    assert elements.found == clean.found
+    assert [json.loads(one) for one in elements.inside if one.startswith('{"texts"')] == [{"texts": texts}]
+    embedded = page.embedded({"texts": texts})
+    assert not set("<>&\u2028\u2029") & set(embedded)
+
+
+def test_hostile_names_reach_the_page_as_text(result, tmp_path):
+    ids = [HOSTILE[i % len(HOSTILE)] for i in range(N)]
+    path = write_page(tmp_path / "page.html", result, ids=ids, names=HOSTILE, settings={HOSTILE[0]: HOSTILE[1]})
+    data = read(path)
+    assert [one["name"] for one in data["clusters"]] == [content.clipped(name) for name in HOSTILE]
+    assert data["map"]["ids"] == [content.clipped(one) for one in ids]
+    scripts = [attributes for tag, attributes in Elements(path.read_text("utf-8")).found if tag == "script"]
+    assert len(scripts) == 2
+
+
+def test_the_policy_allows_the_pages_own_script_and_style_and_nothing_else(result, tmp_path):
+    text = write_page(tmp_path / "page.html", result).read_text(encoding="utf-8")
+    (policy,) = [
+        one["content"] for tag, one in Elements(text).found if one.get("http-equiv") == "Content-Security-Policy"
+    ]
+    script, style = (re.findall(rf"<{tag}>(.*?)</{tag}>", text, flags=re.DOTALL) for tag in ("script", "style"))
+    allowed = [base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in (*script, *style)]
+    assert len(allowed) == 2
+    assert f"script-src 'sha256-{allowed[0]}';" in policy
+    assert f"style-src 'sha256-{allowed[1]}';" in policy
+    assert policy.startswith("default-src 'none';")
+    assert "unsafe" not in policy
+
+
+def test_the_page_refers_to_nothing_outside_itself(result, tmp_path):
+    text = write_page(tmp_path / "page.html", result).read_text(encoding="utf-8")
+    references = [
+        value for _, attributes in Elements(text).found for name, value in attributes.items() if name in ("src", "href")
+    ]
+    assert references
+    assert all(str(value).startswith("#") for value in references)
+    assert set(re.findall(r"https?://[^\"'\s]+", text)) == {"http://www.w3.org/2000/svg"}
+    for reach in ("url(", "@import", "fetch(", "XMLHttpRequest", "WebSocket", "innerHTML", "insertAdjacent", "eval("):
+        assert reach not in text
+
+
+# ---------------------------------------------------------------- the file, and what is refused
+
+
+def test_a_failure_leaves_the_old_page_and_nothing_else(result, tmp_path, monkeypatch):
+    path = tmp_path / "page.html"
+    path.write_text("old")
+    monkeypatch.setattr(Path, "write_bytes", lambda self, data: (self.write_text("half"), 1 / 0))
+    with pytest.raises(ZeroDivisionError):
+        write_page(path, result)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("name", ["page.pdf", "missing/page.html", "."])
+def test_paths_that_cannot_be_written_are_refused(result, tmp_path, name):
+    with pytest.raises(InputError, match="cannot be written"):
+        write_page(tmp_path / name, result)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"ids": ["a"]},
+        {"names": ["a"] * (N_BLOCKS + 1)},
+        {"features": np.zeros((N - 1, 2))},
+        {"features": np.zeros(N)},
+        {"features": np.full((N, 2), "a")},
+        {"features": np.zeros((N, 2)), "feature_names": ["a"]},
+        {"images": np.zeros((N, 4))},
+        {"images": np.zeros((N - 1, 4, 4))},
+        {"images": np.zeros((N, 0, 4))},
+        {"coordinates": np.zeros((N, 3))},
+        {"coordinates": np.full((N, 2), np.nan)},
+    ],
+    ids=str,
+)
+def test_what_does_not_fit_the_run_is_refused(result, tmp_path, wrong):
+    with pytest.raises(InputError, match=f"^({'|'.join(wrong)}) must"):
+        write_page(tmp_path / "page.html", result, **wrong)
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,294 @@
+"""Several starts, one answer: the lowest (P) wins, ties keep the first, and neither the number of jobs nor an
+interruption loses what was found.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tautcut.search.driver as restarts
+from strategies import planted_graph, random_graph
+from tautcut import Graph, Problem, balanced_cut_energy
+from tautcut.algorithm.observers import Progress
+from tautcut.algorithm.results import Result
+from tautcut.algorithm.stopping import Status, StopRule
+from tautcut.errors import InputError, InterruptedRunWarning
+from tautcut.search.driver import Plan, best_of_starts
+
+# Random graphs have many local minima, so that starts differ.
+ROUGH = Problem(random_graph(60, 150, seed=0), 3)
+PLANTED = Problem(planted_graph(3, 20, seed=0, is_weighted=True), 3)
+PATH = Problem(Graph.from_edges([(i, i + 1) for i in range(11)]), 2)
+
+
+def best(problem: Problem, *, seed: int = 0, observers: Any = (), **settings: Any) -> Result:
+    plan = Plan(**{"init": "random", "search": "none", **settings})
+    return best_of_starts(problem, plan, rng=np.random.default_rng(seed), observers=observers)
+
+
+class Watch:
+    """Keeps the best cut that each start has shown."""
+
+    def __init__(self) -> None:
+        self.best: dict[int, float] = {}
+
+    def __call__(self, progress: Progress) -> None:
+        if progress.phase == "solve":
+            self.best[progress.start] = progress.best_energy
+
+
+# ---------------------------------------------------------------- the lowest wins
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_lowest_energy_of_all_starts_wins(seed: int) -> None:
+    watch = Watch()
+    result = best(ROUGH, seed=seed, n_init=5, observers=[watch])
+    assert sorted(watch.best) == list(range(5))
+    assert len(set(watch.best.values())) > 1
+    assert result.partition.energy == min(watch.best.values())
+    assert result.partition.energy == pytest.approx(balanced_cut_energy(ROUGH.graph, result.partition.labels))
+
+
+@pytest.mark.parametrize("search", ["none", "short"])
+@pytest.mark.parametrize("init", ["random", "ncut-seeds", "multilevel"])
+def test_more_starts_never_cost(init: str, search: str) -> None:
+    energies = [
+        best(ROUGH, init=init, search=search, n_init=n_init, min_cluster_size=1).partition.energy
+        for n_init in (1, 2, 4)
+    ]
+    assert energies == sorted(energies, reverse=True)
+
+
+def test_a_tie_keeps_the_first() -> None:
+    ring = Problem(Graph.from_edges([(i, (i + 1) % 12) for i in range(12)]), 2)
+    n_ties = 0
+    for seed in range(8):
+        watch = Watch()
+        first, several = best(ring, seed=seed), best(ring, seed=seed, n_init=4, observers=[watch])
+        lowest = [start for start, energy in watch.best.items() if energy == min(watch.best.values())]
+        if len(lowest) > 1 and lowest[0] == 0:
+            np.testing.assert_array_equal(first.partition.labels, several.partition.labels)
+            n_ties += 1
+    assert n_ties >= 3
+
+
+def test_the_generator_decides_the_answer() -> None:
+    for search in ("none", "short"):
+        a, b = (best(ROUGH, n_init=2, search=search, seed=3) for _ in range(2))
+        np.testing.assert_array_equal(a.partition.labels, b.partition.labels)
+        np.testing.assert_array_equal(a.memberships, b.memberships)
+
+
+def test_two_jobs_give_what_one_gives() -> None:
+    for search in ("none", "short"):
+        one, two = (best(ROUGH, n_init=3, search=search, n_jobs=n_jobs) for n_jobs in (1, 2))
+        np.testing.assert_array_equal(one.partition.labels, two.partition.labels)
+        np.testing.assert_array_equal(one.memberships, two.memberships)
+        assert one.partition.energy == two.partition.energy
+        assert one.history == two.history
+
+
+# ---------------------------------------------------------------- search
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("problem", [ROUGH, PLANTED, PATH], ids=["rough", "planted", "path"])
+def test_search_never_costs(problem: Problem, seed: int) -> None:
+    for init in ("multilevel", "random"):
+        none, short = (
+            best(problem, seed=seed, init=init, search=search, min_cluster_size=1).partition.energy
+            for search in ("none", "short")
+        )
+        assert short <= none * (1 + 1e-6)  # the solver measures cuts in single precision
+
+
+def test_a_longer_search_helps_on_a_rough_graph() -> None:
+    none, thorough = (
+        best(ROUGH, init="multilevel", search=search, min_cluster_size=1).partition.energy
+        for search in ("none", "thorough")
+    )
+    assert thorough < none
+
+
+@pytest.mark.parametrize("smallest", [5, 15, 20])
+def test_the_answer_keeps_clusters_large_enough(smallest: int) -> None:
+    result = best(ROUGH, init="multilevel", search="short", n_init=2, min_cluster_size=smallest)
+    assert result.partition.sizes.min() >= smallest
+
+
+def test_fixed_labels_stay_through_search_and_starts() -> None:
+    labels = np.full(60, -1)
+    labels[[0, 1, 2, 30, 31]] = 0, 1, 2, 0, 0
+    for search in ("none", "short"):
+        result = best(Problem(ROUGH.graph, 3, labels=labels), search=search, n_init=2)
+        np.testing.assert_array_equal(result.partition.labels[labels >= 0], labels[labels >= 0])
+
+
+def test_a_class_without_labels_is_found_too() -> None:
+    labels = np.full(60, -1)
+    labels[[0, 25]] = 0, 1
+    problem = Problem(PLANTED.graph, 3, labels=labels)
+    for search in ("none", "short"):
+        result = best(problem, search=search)
+        np.testing.assert_array_equal(result.partition.labels, np.repeat([0, 1, 2], 20))
+
+
+# ---------------------------------------------------------------- interruption
+
+
+def test_an_interruption_in_the_second_start_keeps_the_first() -> None:
+    def interrupt(progress: Progress) -> None:
+        if progress.start == 1:
+            raise KeyboardInterrupt
+
+    watch = Watch()
+    with pytest.warns(InterruptedRunWarning, match="best partition so far"):
+        result = best(ROUGH, n_init=5, observers=[watch, interrupt])
+    assert sorted(watch.best) == [0, 1]
+    assert result.partition.energy == min(watch.best.values())
+    assert result.partition.energy <= best(ROUGH, n_init=1).partition.energy
+
+
+def test_an_interruption_in_the_first_start_gives_what_it_had() -> None:
+    def interrupt(progress: Progress) -> None:
+        if progress.outer == 2:
+            raise KeyboardInterrupt
+
+    for search in ("none", "short"):
+        with pytest.warns(InterruptedRunWarning):
+            result = best(ROUGH, n_init=3, search=search, observers=[interrupt])
+        assert result.status is Status.INTERRUPTED
+        assert result.partition.energy == pytest.approx(balanced_cut_energy(ROUGH.graph, result.partition.labels))
+
+
+@pytest.mark.parametrize("phase", ["starts", "search", "solve"])
+def test_an_interruption_of_any_phase_of_a_search_gives_what_it_had(phase: str) -> None:
+    shown = []
+
+    def interrupt(progress: Progress) -> None:
+        shown.append(progress.best_energy)
+        if progress.phase == phase and progress.iterations >= 1:
+            raise KeyboardInterrupt
+
+    with pytest.warns(InterruptedRunWarning, match="best partition so far"):
+        result = best(ROUGH, init="multilevel", search="short", n_init=3, observers=[interrupt])
+    assert result.status is Status.INTERRUPTED
+    assert result.partition.energy <= shown[-1] * (1 + 1e-6)
+    assert result.memberships.shape == (60, 3)
+    np.testing.assert_allclose(result.memberships.sum(axis=1), 1, atol=1e-5)
+
+
+def test_an_observer_sees_the_best_cut_fall_through_all_phases() -> None:
+    shown: list[Progress] = []
+    result = best(ROUGH, init="multilevel", search="short", n_init=3, observers=[shown.append])
+    # three starts and, the graph being rough, a strong partition; then the best, and after each of the 6 pairs
+    assert [p.phase for p in shown if p.phase != "solve"] == ["starts"] * 4 + ["search"] * 7
+    assert shown[-1].phase == "solve"
+    energies = [p.best_energy for p in shown if p.phase != "solve"]
+    assert energies == sorted(energies, reverse=True)
+    assert result.partition.energy <= energies[-1]
+
+
+def test_an_observer_can_stop_all_starts() -> None:
+    seen = []
+
+    def stop_in_the_second(progress: Progress) -> bool:
+        seen.append(progress.start)
+        return progress.start == 1
+
+    result = best(ROUGH, n_init=5, observers=[stop_in_the_second])
+    assert set(seen) == {0, 1}
+    assert seen.count(1) == 1
+    assert np.isfinite(result.partition.energy)
+
+
+# ---------------------------------------------------------------- the plan
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("n_init", 0),
+        ("n_init", -1),
+        ("n_init", 2.0),
+        ("n_init", True),
+        ("n_init", "3"),
+        ("algorithm", "quick"),
+        ("search", "long"),
+        ("search", None),
+        ("n_init", "many"),
+    ],
+)
+def test_a_plan_refuses_what_it_cannot_do(name: str, value: Any) -> None:
+    with pytest.raises(InputError, match=name) as raised:
+        Plan(**{name: value})
+    assert str(value) in str(raised.value)
+
+
+@pytest.mark.parametrize(("name", "value"), [("device", "abacus"), ("dtype", "int8"), ("init", "magic")])
+def test_what_the_parts_refuse_is_named(name: str, value: str) -> None:
+    with pytest.raises(InputError, match=value):
+        best(ROUGH, **{name: value})
+
+
+def test_a_start_is_not_repeated_where_all_would_be_the_same() -> None:
+    labels = np.full(60, -1)
+    labels[:3] = 0, 1, 2
+    assert Plan().n_starts(Problem(ROUGH.graph, 3, labels=labels)) == 1
+    assert Plan(search="none").n_starts(ROUGH) == 1
+    assert Plan(init="ncut").n_starts(ROUGH) == 1
+    assert 2 <= Plan().n_starts(ROUGH) <= 8
+    assert Plan(n_init=3).n_starts(ROUGH) == 3
+
+
+def test_numpy_numbers_are_whole_numbers() -> None:
+    assert np.isfinite(best(ROUGH, n_init=np.int64(2), min_cluster_size=np.int32(3)).partition.energy)
+
+
+def test_the_stop_rule_reaches_every_start() -> None:
+    result = best(ROUGH, n_init=2, stop=StopRule(max_iter=3, tol=0.0))
+    assert result.n_iter <= 3
+    assert result.status is Status.BUDGET_SPENT
+
+
+def test_nothing_to_decide_is_said() -> None:
+    alone = best(Problem(ROUGH.graph, 1), n_init=3, init="multilevel")
+    assert alone.status is Status.TRIVIAL
+    assert alone.partition.energy == 0
+    fixed = np.random.default_rng(0).integers(0, 3, 60)
+    kept = best(Problem(ROUGH.graph, 3, labels=fixed), n_init=3)
+    np.testing.assert_array_equal(kept.partition.labels, fixed)
+
+
+@pytest.mark.parametrize(("share_across", "search", "expected"), [(0.02, "short", []), (0.5, "short", [0.03])])
+def test_noisy_graphs_get_a_strong_partition(
+    monkeypatch: pytest.MonkeyPatch, share_across: float, search: str, expected: list[float]
+):
+    """Where the starts cut more than a tenth of the edges, and only there (decision 0021)."""
+    asked: list[float] = []
+
+    def record(problem: Problem, *, imbalance: float) -> None:
+        asked.append(imbalance)
+
+    monkeypatch.setattr(restarts, "strong_partition", record)
+    rng = np.random.default_rng(0)
+    block = np.arange(120) // 40
+    own = np.repeat(np.arange(120), 4)
+    inside = block[own] * 40 + rng.integers(0, 40, own.size)
+    ends = np.where(rng.random(own.size) < share_across, rng.integers(0, 120, own.size), inside)
+    edges = np.unique(np.sort(np.column_stack([own, ends])[own != ends], axis=1), axis=0)
+    problem = Problem(Graph.from_edges(edges, n_vertices=120), 3)
+    best_of_starts(problem, Plan(search=search), rng=rng)
+    assert asked == expected
+
+
+def test_large_graphs_are_spared_the_slow_partitioner(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(restarts, "_STRONG_WORK", 3)
+    monkeypatch.setattr(restarts, "_NOISY_SHARE", 0.0)
+    monkeypatch.setattr(restarts, "strong_partition", lambda problem, imbalance: pytest.fail("it was asked"))
+    ring = Graph.from_edges([(i, (i + 1) % 30) for i in range(30)])
+    best_of_starts(Problem(ring, 3), Plan(), rng=np.random.default_rng(0))
