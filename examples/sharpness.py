@@ -8,9 +8,7 @@ from matplotlib.figure import Figure
 from sklearn.datasets import make_moons
 from sklearn.manifold import spectral_embedding
 
-from tautcut import Problem, StopRule, knn_graph, purity
-from tautcut.algorithm.solver import init, step, terminate
-from tautcut.kernels.devices import choose
+from tautcut import Problem, StopRule, knn_graph, purity, solve
 
 
 def main(path: Path) -> None:
@@ -36,15 +34,10 @@ def main(path: Path) -> None:
 
 
 def relaxed(graph, start):
-    """F at the end of Algorithm 1; `solve` would give the F of the best partition seen, which comes earlier."""
-    problem, stop = Problem(graph, start.shape[1]), StopRule(max_iter=5000)
-    kernels = choose(problem)
-    state, status = init(problem, start, kernels), None
-    while status is None:
-        before, state = state, step(problem, state, kernels, stop, np.inf)
-        status = terminate(before, state, stop, np.inf)
-    print(f"{state.iterations} iterations. {status}")
-    return kernels.memberships(state.arrays)
+    """The last F of Algorithm 1; the F of the best partition seen comes earlier, and is smoother."""
+    result = solve(Problem(graph, start.shape[1]), start, stop=StopRule(max_iter=5000))
+    print(f"{result.n_iter} iterations. {result.status}")
+    return result.last_memberships
 
 
 def rescaled(f):

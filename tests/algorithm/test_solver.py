@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strategies import noisy_start, planted_graph, random_graph, soft_start, started
-from tautcut.algorithm import solver
+from tautcut.algorithm import solver, stopping
 from tautcut.algorithm.observers import JsonLines, Progress, ProgressBar, log_progress
 from tautcut.algorithm.results import Result
 from tautcut.algorithm.solver import solve
@@ -202,7 +202,7 @@ def test_budget_spent():
 
 def test_time_spent(monkeypatch):
     seconds = iter(range(10_000))
-    monkeypatch.setattr(solver, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+    monkeypatch.setattr(stopping, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
     result = run(stop={"tol": 0.0, "time_limit": 20.0, "max_iter": 2000})
     assert result.status is Status.TIME_SPENT
     assert 1 <= result.n_iter <= 21
@@ -212,7 +212,7 @@ def test_time_may_end_a_long_inner_loop(monkeypatch):
     """The clock is looked at after every inner iteration, not only between outer steps."""
     monkeypatch.setattr("tautcut.algorithm.prox.descent_estimate_holds", lambda *_: False)
     seconds = iter(range(10_000))
-    monkeypatch.setattr(solver, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+    monkeypatch.setattr(stopping, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
     result = run(stop={"tol": 0.0, "time_limit": 5.0, "max_inner": 100})
     assert result.status is Status.TIME_SPENT
     assert result.n_iter <= 6

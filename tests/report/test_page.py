@@ -56,7 +56,15 @@ def result_of(graph: Graph, found: Any, n_clusters: int, **fixed: Any) -> Result
     """A result that nothing was solved for."""
     problem = Problem(graph, n_clusters, **fixed)
     partition = problem.partition(found)
-    return Result(problem, partition, np.eye(n_clusters)[partition.labels], partition.energy, Status.TRIVIAL, ())
+    return Result(
+        problem,
+        partition,
+        np.eye(n_clusters)[partition.labels],
+        partition.energy,
+        Status.TRIVIAL,
+        (),
+        np.eye(n_clusters)[partition.labels],
+    )
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -106,7 +106,8 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         labels = np.stack([F.argmax(axis=1) for F in starts])
         found = [problem.partition(one) for one in labels]
         best = min(found, key=lambda p: p.energy)
-        result = Result(problem, best, soften(best.labels, 3), best.energy, Status.SETTLED, ())
+        F = soften(best.labels, 3)
+        result = Result(problem, best, F, best.energy, Status.SETTLED, (), F)
         return SimpleNamespace(best=result, labels=labels)
 
     monkeypatch.setitem(sys.modules, "tautcut.kernels.gpu.moves", SimpleNamespace(GpuMoves=Moves))

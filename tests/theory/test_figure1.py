@@ -7,11 +7,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tautcut.algorithm import solver
+from tautcut.algorithm.solver import solve
 from tautcut.algorithm.stopping import StopRule
 from tautcut.graph import Graph
 from tautcut.kernels.devices import choose
-from tautcut.kernels.reference import project
 from tautcut.problem import Numerator, Partition, Problem
 
 N = 20
@@ -43,13 +42,9 @@ def settle(
 ) -> tuple[np.ndarray, float, Partition]:
     """The last F of a run from this start, its relaxed energy and the best partition."""
     problem = Problem(LINE, 2, numerator=numerator)
-    kernels = choose(problem, **engine)
     stop = StopRule(tol=0, max_iter=max_iter)  # tol=1e-4 stops far too early on this graph
-    state, status = solver.init(problem, project(start, np.asarray(problem.labels)), kernels), None
-    while status is None:
-        before, state = state, solver.step(problem, state, kernels, stop, deadline=np.inf)
-        status = solver.terminate(before, state, stop, deadline=np.inf)
-    return kernels.memberships(state.arrays), state.measures.relaxed_energy, state.best
+    result = solve(problem, start, stop=stop, **engine)
+    return result.last_memberships, result.relaxed_energy, result.partition
 
 
 @pytest.mark.parametrize("engine", ENGINES, ids=str)

@@ -1,13 +1,15 @@
-"""What a run leaves behind: `Result`, the partition and how it was found, and `Step`, one line of its history. Nothing
-here computes.
+"""What a run leaves behind: `Result`, the partition and how it was found, and `Step`, one line of its history. It
+decides nothing.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from tautcut.algorithm.stopping import Status
 from tautcut.arrays import FloatArray
+from tautcut.graph.diagnostics import confidence
 from tautcut.problem import Partition, Problem
 
 
@@ -26,7 +28,20 @@ class Step:
 class Result:
     """What a run found: the best partition, the F it was read from, why the run stopped, and how it went.
 
-    `relaxed_energy` is Σ_r E(f_r) of the last F, the one that Algorithm 1 ended with.
+    Attributes
+    ----------
+    problem : Problem
+    partition : Partition
+        The best one seen.
+    memberships : ndarray of shape (n_vertices, n_clusters)
+        The F that the partition was read from; its rows lie on the simplex.
+    relaxed_energy : float
+        Σ_r E(f_r) of the last F.
+    status : Status
+    history : tuple of Step
+        A line for each outer step, the start's first.
+    last_memberships : ndarray of shape (n_vertices, n_clusters)
+        The last F, the one that Algorithm 1 ended with; it may be sharper than `memberships`, and no better.
     """
 
     problem: Problem
@@ -35,8 +50,14 @@ class Result:
     relaxed_energy: float
     status: Status
     history: tuple[Step, ...]
+    last_memberships: FloatArray
 
     @property
     def n_iter(self) -> int:
         """Inner iterations done."""
         return self.history[-1].iterations if self.history else 0
+
+    @cached_property
+    def confidence(self) -> FloatArray:
+        """How firmly the neighbours of each vertex agree on its cluster, shape (n_vertices,); computed once."""
+        return confidence(self.problem.graph, self.partition.labels, self.problem.n_clusters)

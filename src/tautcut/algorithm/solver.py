@@ -1,12 +1,11 @@
-"""Algorithm 1: from a start F⁰ ∈ C to a partition. `solve` is the loop; `State` is exactly what survives an outer
-step. The best partition seen is the answer (decision 0006).
+"""Algorithm 1: from a start F⁰ ∈ C to a partition. `steps` is the loop, and `solve` runs it to its end; `State` is
+exactly what survives an outer step. The best partition seen is the answer (decision 0006).
 """
 
 from __future__ import annotations
 
-import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,10 +16,10 @@ from tautcut.algorithm.batch import run_batch
 from tautcut.algorithm.observers import Observer, Progress
 from tautcut.algorithm.prox import prox_tv
 from tautcut.algorithm.results import Result, Step
-from tautcut.algorithm.stopping import PROGRESS, Status, StopRule
+from tautcut.algorithm.stopping import PROGRESS, Status, StopRule, has_collapsed, is_past
 from tautcut.arrays import FloatArray
 from tautcut.errors import InputError, InterruptedRunWarning
-from tautcut.kernels.devices import choose, gpu_engine, runs_on_gpu
+from tautcut.kernels import devices
 from tautcut.kernels.protocol import Kernels, Measures
 from tautcut.kernels.reference import project
 from tautcut.problem import Partition, Problem
@@ -41,6 +40,22 @@ class State:
     mark: float = np.inf  # (P) at the last progress of the run's own partitions, the start's not counted
     progress_at: int = 0
     is_descent: bool = True
+    status: Status | None = None  # why the run ended here; None while it goes on
+
+
+def steps(
+    problem: Problem, start: FloatArray, kernels: Kernels, stop: StopRule, *, deadline: float = np.inf
+) -> Iterator[State]:
+    """Algorithm 1 from a start in C: the states of F⁰, F¹, …, the last of which has a status.
+
+    This is the loop, and there is no other: what many starts side by side decide is tested against it. The arrays of a
+    state are overwritten by the next one's; `deadline` is a moment of `time.monotonic`.
+    """
+    state = init(problem, start, kernels)
+    yield state
+    while state.status is None:
+        state = step(problem, state, kernels, stop, deadline)
+        yield state
 
 
 def init(problem: Problem, F: FloatArray, kernels: Kernels) -> State:
@@ -48,14 +63,15 @@ def init(problem: Problem, F: FloatArray, kernels: Kernels) -> State:
     arrays = kernels.allocate(F)
     measures = kernels.measure(arrays)
     partition = problem.measured(*kernels.harden(arrays))
-    return State(arrays, measures, 1.0 / kernels.lipschitz, partition, None, partition.energy)
+    status = Status.COLLAPSED if has_collapsed(measures) else None
+    return State(arrays, measures, 1.0 / kernels.lipschitz, partition, None, partition.energy, status=status)
 
 
-def step(problem: Problem, state: State, kernels: Kernels, stop: StopRule, deadline: float) -> State:
-    """One outer step F^k → F^{k+1} of Algorithm 1."""
+def step(problem: Problem, state: State, kernels: Kernels, stop: StopRule, deadline: float = np.inf) -> State:
+    """One outer step F^k → F^{k+1} of Algorithm 1, and whether it was the last."""
     inner = prox_tv(
         kernels, state.arrays, state.measures, state.tau,
-        stop=stop, budget=stop.max_iter - state.iterations, is_late=lambda: time.monotonic() > deadline,
+        stop=stop, budget=stop.max_iter - state.iterations, is_late=lambda: is_past(deadline),
     )  # fmt: skip
     partition = problem.measured(*kernels.harden(state.arrays))
     iterations = state.iterations + inner.iterations
@@ -64,7 +80,7 @@ def step(problem: Problem, state: State, kernels: Kernels, stop: StopRule, deadl
     best_F = None if is_better else state.best_F
     if not is_better and best_F is None:
         best_F = kernels.memberships(state.arrays, previous=True)
-    return replace(
+    after = replace(
         state,
         measures=inner.measures,
         tau=inner.tau,
@@ -77,11 +93,12 @@ def step(problem: Problem, state: State, kernels: Kernels, stop: StopRule, deadl
         iterations=iterations,
         is_descent=inner.is_descent,
     )
+    return replace(after, status=terminate(state, after, stop, deadline))
 
 
-def terminate(before: State, after: State, stop: StopRule, deadline: float) -> Status | None:
+def terminate(before: State, after: State, stop: StopRule, deadline: float = np.inf) -> Status | None:
     """The reason to stop after this outer step, if there is one."""
-    if not (after.measures.B > 0).all() or not np.isfinite(after.measures.T).all():
+    if has_collapsed(after.measures):
         return Status.COLLAPSED
     old, new = before.measures.relaxed_energy, after.measures.relaxed_energy
     if abs(old - new) <= stop.tol * old:
@@ -90,7 +107,7 @@ def terminate(before: State, after: State, stop: StopRule, deadline: float) -> S
         return Status.SETTLED
     if after.iterations >= stop.max_iter:
         return Status.BUDGET_SPENT
-    if time.monotonic() > deadline:
+    if is_past(deadline):
         return Status.TIME_SPENT
     return None
 
@@ -135,12 +152,11 @@ def solve(
     F = feasible(problem, start)
     if is_trivial(problem):
         partition = problem.partition(F.argmax(axis=1))
-        return Result(problem, partition, F, partition.energy, Status.TRIVIAL, ())
-    if runs_on_gpu(problem, device):
-        return run_batch(
-            problem, F[None], gpu_engine(problem, dtype), stop=stop or StopRule(), observers=observers
-        ).best
-    kernels = choose(problem, device=device, dtype=dtype, groups=F.argmax(axis=1))
+        return Result(problem, partition, F, partition.energy, Status.TRIVIAL, (), F)
+    if devices.runs_on_gpu(problem, device):
+        gpu = devices.gpu_engine(problem, dtype)
+        return run_batch(problem, F[None], gpu, stop=stop or StopRule(), observers=observers).best
+    kernels = devices.choose(problem, device=device, dtype=dtype, groups=F.argmax(axis=1))
     return run(problem, F, kernels, stop=stop or StopRule(), observers=observers)
 
 
@@ -157,36 +173,46 @@ def run(
     stop: StopRule,
     observers: Iterable[Observer] = (),
     start_number: int = 0,
+    deadline: float | None = None,
 ) -> Result:
-    """`solve` on kernels that exist already; `start_number` is only passed on to the observers."""
+    """`solve` on kernels that exist already; `start_number` is only passed on to the observers.
+
+    `deadline` is the moment that the stop rule's time limit means, where several runs share it.
+    """
     F = feasible(problem, start)
     observers = tuple(observers)
-    deadline = time.monotonic() + (stop.time_limit or np.inf)
-    state = init(problem, F, kernels)
-    history = [_line(state, kernels)]
-    status = None if (state.measures.B > 0).all() else Status.COLLAPSED
+    history: list[Step] = []
+    cut_short: Status | None = None
+    deadline = stop.deadline() if deadline is None else deadline
     try:
-        while status is None and state.iterations < stop.max_iter:
-            before, state = state, step(problem, state, kernels, stop, deadline)
+        for state in steps(problem, F, kernels, stop, deadline=deadline):
             history.append(_line(state, kernels))
-            is_asked = any([_shows(observer, state, kernels, stop, start_number) for observer in observers])
-            status = Status.STOPPED if is_asked else terminate(before, state, stop, deadline)
+            if state.outer and any([_shows(observer, state, kernels, stop, start_number) for observer in observers]):
+                cut_short = Status.STOPPED
+                break
     except KeyboardInterrupt:
-        status = Status.INTERRUPTED
-        warnings.warn(str(status), InterruptedRunWarning, stacklevel=2)
-    relaxed = state.measures.relaxed_energy * kernels.unit
-    memberships = _memberships(state, kernels)
-    best = problem.partition(state.best.labels)  # in float64, whatever the precision of the run
-    return Result(problem, best, memberships, relaxed, status or Status.BUDGET_SPENT, tuple(history))
+        if not history:
+            raise
+        cut_short = Status.INTERRUPTED
+        warnings.warn(str(cut_short), InterruptedRunWarning, stacklevel=2)
+    last = kernels.memberships(state.arrays)
+    return Result(
+        problem,
+        problem.partition(state.best.labels),  # in float64, whatever the precision of the run
+        _best_memberships(state, last, kernels),
+        state.measures.relaxed_energy * kernels.unit,
+        cut_short or state.status or Status.BUDGET_SPENT,
+        tuple(history),
+        last,
+    )
 
 
-def _memberships(state: State, kernels: Kernels) -> FloatArray:
+def _best_memberships(state: State, last: FloatArray, kernels: Kernels) -> FloatArray:
     """The F that the best partition was read from; an interrupted outer step has left it in F^k."""
     if state.best_F is not None:
         return state.best_F
-    F = kernels.memberships(state.arrays)
-    is_best = np.array_equal(F.argmax(axis=1), state.best.labels)
-    return F if is_best else kernels.memberships(state.arrays, previous=True)
+    is_best = np.array_equal(last.argmax(axis=1), state.best.labels)
+    return last if is_best else kernels.memberships(state.arrays, previous=True)
 
 
 def _line(state: State, kernels: Kernels) -> Step:

@@ -1,12 +1,18 @@
 """When a run stops, and why it did. `StopRule` holds the limits, validated once; `Status` is the reason, and each
-status is its own sentence with cause and remedy. The descent inequality that ends an inner loop lives here too.
+status is its own sentence with cause and remedy. The descent
+inequality that ends an inner loop lives here too, and what a collapse is.
 """
 
 from __future__ import annotations
 
+import math
+import time
 from dataclasses import dataclass
 from enum import StrEnum
 
+import numpy as np
+
+from tautcut.checks import whole_number
 from tautcut.errors import InputError
 from tautcut.kernels.protocol import Measures
 
@@ -48,7 +54,7 @@ class StopRule:
         Inner iterations in which (P) has not fallen by 1e-4 of itself, after which the run has settled; the first two
         times as many, in which a soft start sharpens, do not count. None waits for `tol`.
     time_limit : float or None
-        Seconds.
+        Seconds that all starts may take together.
     """
 
     tol: float = 1e-4
@@ -61,16 +67,28 @@ class StopRule:
     def __post_init__(self) -> None:
         if not self.tol >= 0:
             raise InputError(f"tol must be ≥ 0; found {self.tol!r}.")
-        for name in ("max_iter", "max_inner", "patience"):
-            value = getattr(self, name)
-            if value is None and name == "patience":
-                continue
-            if isinstance(value, bool) or not hasattr(value, "__index__") or value < 1:
-                raise InputError(f"{name} must be a whole number ≥ 1; found {value!r}.")
+        for name in ("max_iter", "max_inner"):
+            whole_number(name, getattr(self, name))
+        if self.patience is not None:
+            whole_number("patience", self.patience)
         if not 0 < self.epsilon < 1:
             raise InputError(f"epsilon must lie between 0 and 1; found {self.epsilon!r}.")
         if self.time_limit is not None and not self.time_limit > 0:
             raise InputError(f"time_limit must be a positive number of seconds; found {self.time_limit!r}.")
+
+    def deadline(self) -> float:
+        """The moment, on the clock of `time.monotonic`, at which a run that begins now has spent its time."""
+        return math.inf if self.time_limit is None else time.monotonic() + self.time_limit
+
+
+def is_past(moment: float) -> bool:
+    """Whether this moment of `time.monotonic` is over."""
+    return time.monotonic() > moment
+
+
+def has_collapsed(measures: Measures) -> bool:
+    """Whether a column has become constant (B = 0), or F is not finite: there is no next step."""
+    return not (measures.B > 0).all() or not np.isfinite(measures.T).all()
 
 
 def descent_estimate_holds(before: Measures, after: Measures, delta: float, epsilon: float) -> bool:

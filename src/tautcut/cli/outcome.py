@@ -130,7 +130,9 @@ def result_of(
 
     problem = Problem(model.graph_, n_clusters, lam_of_prior(model.class_prior, n_clusters), known)
     found = problem.partition(codes)
-    return Result(problem, found, model.memberships_, model.relaxed_energy_, model.status_, model.history_)
+    return Result(
+        problem, found, model.memberships_, model.relaxed_energy_, model.status_, model.history_, model.memberships_
+    )
 
 
 def print_json(content: dict[str, Any]) -> None:

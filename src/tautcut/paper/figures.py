@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tautcut.algorithm.solver import init, step, terminate
+from tautcut.algorithm.solver import solve
 from tautcut.algorithm.stopping import StopRule
 from tautcut.arrays import FloatArray, IntArray
 from tautcut.baselines import LSD
@@ -20,7 +20,6 @@ from tautcut.errors import InputError
 from tautcut.graph import Graph
 from tautcut.graph.laplacian import diffuse
 from tautcut.kernels.devices import choose
-from tautcut.kernels.reference import project
 from tautcut.metrics import purity
 from tautcut.paper.protocol import OFFSET
 from tautcut.problem import Numerator, Problem
@@ -141,19 +140,9 @@ def figure2(
 
 
 def _line_function(line: Graph, start: FloatArray, numerator: Numerator) -> LineFunction:
-    F = _last_iterate(Problem(line, 2, numerator=numerator), start, stop=_LINE_STOP, device="reference")
+    F = solve(Problem(line, 2, numerator=numerator), start, stop=_LINE_STOP, device="reference").last_memberships
     f = F[:, 0]
     return LineFunction(_plain(f), _plain(_rescaled(f)), _energy(line, F, "tv"), _energy(line, F, "laplacian"))
-
-
-def _last_iterate(problem: Problem, start: FloatArray, *, stop: StopRule, device: str) -> FloatArray:
-    """F at the end of Algorithm 1; `solve` would give the F that the best partition was first read from."""
-    kernels = choose(problem, device=device)
-    state, status = init(problem, project(start, problem.labels), kernels), None
-    while status is None:
-        before, state = state, step(problem, state, kernels, stop, deadline=np.inf)
-        status = terminate(before, state, stop, deadline=np.inf)
-    return kernels.memberships(state.arrays)
 
 
 def _energy(graph: Graph, F: FloatArray, numerator: Numerator) -> float:
@@ -181,7 +170,7 @@ def _diffused_seeds(problem: Problem, n_starts: int, seed: int) -> list[FloatArr
 def _mtv(problem: Problem, starts: Sequence[FloatArray]) -> FloatArray:
     """F of Algorithm 1 from the start that leads to the lowest (P)."""
     stop = StopRule(max_iter=_MAX_ITER)
-    ends = [_last_iterate(problem, start, stop=stop, device="cpu") for start in starts]
+    ends = [solve(problem, start, stop=stop).last_memberships for start in starts]
     return min(ends, key=lambda F: problem.partition(F.argmax(axis=1)).energy)
 
 

@@ -293,7 +293,7 @@ class _Best:
             raise KeyboardInterrupt
         if self._run is None:  # cut short before Algorithm 1 began
             F = soften(self.partition.labels, self._work.problem.n_clusters)
-            return Result(self._work.problem, self.partition, F, np.nan, self._status or Status.STOPPED, ())
+            return Result(self._work.problem, self.partition, F, np.nan, self._status or Status.STOPPED, (), F)
         return replace(self._run, partition=self.partition, status=self._status or self._run.status)
 
 

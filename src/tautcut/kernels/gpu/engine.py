@@ -9,9 +9,8 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -20,11 +19,18 @@ import triton
 from tautcut.arrays import FloatArray, IntArray
 from tautcut.errors import EngineUnavailableError, InputError
 from tautcut.graph import Graph
+from tautcut.kernels.batch import Ending, Limits, Look
 from tautcut.kernels.gpu import programs as programs
 from tautcut.kernels.gpu.layout import lay_out
 from tautcut.kernels.protocol import Measures, StepSizes, scaled_weights
 from tautcut.problem import Partition, Problem
 
+if TYPE_CHECKING:
+    from tautcut.kernels.gpu.moves import GpuMoves
+    from tautcut.kernels.gpu.spectral import GpuSpectral
+
+# The Kernels protocol does one operation at a time, and decides nothing: no limit is ever reached.
+_ONE_OPERATION = Limits(tol=0.0, max_iter=1, max_inner=1, epsilon=0.5, progress=0.0, patience=0, n_history=1)
 _TILE, _FEWEST_LANES = 128, 4  # values of F in one block, rows times columns rounded up to a power of two; rows
 _UNROLL = 2  # edges of a row in flight at a time
 _MOST_CLUSTERS = 1024
@@ -36,21 +42,6 @@ _LOOK_EVERY, _MOST_REPLAYS = 0.02, 24  # seconds between the host's looks, and g
 _COPY_WIDTH = 4096
 _NORM_ROUNDS = 20  # of the power iteration that bounds ‖K‖₂
 _SPARE = 0.9  # share of the free memory that a batch may take
-
-
-@dataclass(frozen=True)
-class Look:
-    """Where one start stands: inner iterations, outer steps, energies in the scaled weights, and why it stopped.
-
-    `status` is 0 while it runs, else one of the programs' COLLAPSED, CONVERGED, SETTLED, BUDGET_SPENT.
-    """
-
-    status: int
-    iterations: int
-    outer: int
-    energy: float
-    best: float
-    relaxed: float
 
 
 class GpuKernels:
@@ -211,8 +202,9 @@ class GpuKernels:
         """Tensors over several starts as one."""
         return torch.cat(tensors)
 
-    def feasible(self, F: torch.Tensor) -> torch.Tensor:
-        """The nearest point of C: rows on the simplex, e_r where a label is fixed. F is (start, row, cluster)."""
+    def feasible(self, starts: Any) -> torch.Tensor:
+        """The nearest points of C, (start, row, cluster): rows on the simplex, e_r where a label is fixed."""
+        F = self.in_rows(starts)
         x = F - F.amax(dim=2, keepdim=True)
         descending = x.sort(dim=2, descending=True).values
         excess = descending.cumsum(dim=2) - 1.0
@@ -225,15 +217,27 @@ class GpuKernels:
             projected[:, is_fixed] = torch.nn.functional.one_hot(fixed[is_fixed].long(), x.shape[2]).float()
         return projected
 
-    def batch(self, starts: torch.Tensor, **limits: Any) -> Batch:
+    def batch(self, starts: torch.Tensor, limits: Limits) -> Batch:
         """Starts to be run side by side: (start, row, cluster), in C."""
-        return Batch(self, starts, **limits)
+        return Batch(self, starts, limits)
+
+    def moves(self, smallest: IntArray) -> GpuMoves:
+        """Greedy moves on hard partitions, in this engine's memory."""
+        from tautcut.kernels.gpu.moves import GpuMoves  # it builds on this module
+
+        return GpuMoves(self, smallest)
+
+    def spectral(self) -> GpuSpectral:
+        """The linear algebra of starts, in this engine's memory."""
+        from tautcut.kernels.gpu.spectral import GpuSpectral
+
+        return GpuSpectral(self)
 
     # ------------------------------------------------------------ the Kernels protocol
 
     def allocate(self, F: FloatArray) -> Batch:
         self.starts_that_fit()
-        return Batch(self, self.in_rows(F)[None])
+        return Batch(self, self.in_rows(F)[None], _ONE_OPERATION)
 
     def measure(self, arrays: Batch) -> Measures:
         arrays.look_until_found()
@@ -275,14 +279,11 @@ class Batch:
     turns, planes 2 and 3 the extrapolated F̄ by turns.
     """
 
-    def __init__(
-        self, kernels: GpuKernels, starts: torch.Tensor, *, max_iter: int = 1, max_inner: int = 1,
-        tol: float = 0.0, epsilon: float = 0.5, progress: float = 0.0, patience: int = 0, n_history: int = 1,
-    ) -> None:  # fmt: skip
+    def __init__(self, kernels: GpuKernels, starts: torch.Tensor, limits: Limits) -> None:
         self._kernels, device = kernels, kernels.device
         self._graph = kernels.tensors
         S, n, R = starts.shape
-        self.limits = (max_iter, max_inner, patience, n_history)
+        self.limits = (limits.max_iter, limits.max_inner, limits.patience, limits.n_history)
         layout = kernels.layout
         self.X = torch.empty((S, 4, n, R), dtype=torch.float32, device=device)
         self.X[:, 0] = starts
@@ -311,8 +312,9 @@ class Batch:
         self.reals[:, programs.TAU.value] = tau
         self.reals[:, programs.THETA.value] = (1.0 + 2.0 * tau) ** -0.5
         self.reals[:, [programs.BEST.value, programs.MARK.value]] = float("inf")
-        self.shared = torch.tensor([kernels.lipschitz, tol, epsilon, progress], dtype=torch.float64, device=device)
-        self.history = torch.zeros((S, n_history, 4), dtype=torch.float64, device=device)
+        shared = [kernels.lipschitz, limits.tol, limits.epsilon, limits.progress]
+        self.shared = torch.tensor(shared, dtype=torch.float64, device=device)
+        self.history = torch.zeros((S, limits.n_history, 4), dtype=torch.float64, device=device)
         self.active = torch.full((_width(S),), -1, dtype=torch.int32, device=device)
         self.active[:S] = torch.arange(S, dtype=torch.int32, device=device)
         self._rounds: dict[int, Callable[[], None]] = {}
@@ -417,7 +419,7 @@ class Batch:
             pace = (time.perf_counter() - began) / replays
             began = time.perf_counter()
             replays = max(1, min(_MOST_REPLAYS, int(_LOOK_EVERY / pace)))
-            running = self._compact([number for number, one in enumerate(looks) if not one.status])
+            running = self._compact([number for number, one in enumerate(looks) if not one.ending])
             yield looks
 
     def look(self) -> list[Look]:
@@ -435,10 +437,14 @@ class Batch:
     def _receive(self) -> list[Look]:
         if self._sent is not None:
             self._sent.synchronize()
-        chosen = (programs.STATUS, programs.ITERATIONS, programs.OUTER)
+        chosen = (programs.ITERATIONS, programs.OUTER)
         energies = (programs.ENERGY, programs.BEST, programs.RELAXED)
         return [
-            Look(*(int(word[i.value]) for i in chosen), *(float(real[i.value]) for i in energies))
+            Look(
+                Ending(int(word[programs.STATUS.value])),
+                *(int(word[i.value]) for i in chosen),
+                *(float(real[i.value]) for i in energies),
+            )
             for word, real in zip(*(seen.tolist() for seen in self._seen), strict=True)
         ]
 
@@ -470,6 +476,17 @@ class Batch:
             return problem.partition(labels), F
         cut = self.columns[s, programs.BEST_CUT.value].cpu().numpy()
         return problem.measured(labels, cut * kernels.unit), F
+
+    def last(self, s: int) -> FloatArray:
+        """The F that start s has come to."""
+        slot = int(self.words[s, programs.SLOT_K.value if self.is_between_steps(s) else programs.SLOT.value])
+        F: FloatArray = self._kernels.in_graph_order(self.X[s, slot]).astype(np.float64)
+        return F
+
+    def is_between_steps(self, s: int) -> bool:
+        """Whether an outer step has been begun and none of its iterations done: F is still F^k."""
+        words = self.words[s]
+        return int(words[programs.STATUS.value]) == 0 and int(words[programs.INNER.value]) == 0
 
     def lines(self, s: int, count: int) -> FloatArray:
         """The history of start s: iterations, Σ E(f_r), (P) in the scaled weights, descent; a line per outer step."""
