@@ -1,14 +1,16 @@
 """The two scikit-learn estimators: thin skins that check what scikit-learn checks, build the graph, hand over to the
-restarts and store what comes back. No algorithm lives here.
+search and keep what comes back, `result_`. No algorithm lives here.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -27,44 +29,51 @@ from tautcut.algorithm.observers import ProgressBar
 from tautcut.algorithm.results import Result
 from tautcut.algorithm.stopping import StopRule
 from tautcut.arrays import FloatArray, IntArray
-from tautcut.checks import UNLABELLED, RandomState, cluster_count, generator
+from tautcut.checks import UNLABELLED, RandomState, cluster_count, generator, one_of
 from tautcut.errors import GraphWarning, InputError
 from tautcut.graph import Graph
 from tautcut.graph.adapters import vertex_names
-from tautcut.graph.neighbors import nearest, neighbor_graph
+from tautcut.graph.diagnostics import Diagnosis
+from tautcut.graph.neighbors import Metric, Weights, nearest, neighbor_graph
 from tautcut.kernels.devices import exact_finder, resolved
 from tautcut.problem import Problem, lam_of_prior
-from tautcut.search.driver import Plan, best_of_starts
+from tautcut.search.driver import best_of_starts
+from tautcut.search.plan import Plan
 
 AFFINITIES = ("knn", "precomputed")
 
 
 class _MTVEstimator(BaseEstimator):
-    """What the two estimators share: the knobs, the graph, the run, and memberships of new points."""
+    """What the two estimators share: the knobs, the graph, the run, the page, and memberships of new points."""
 
     nodes_: Sequence[Any]
+    result_: Result
 
     def __init__(
         self,
         *,
-        affinity: str,
-        n_neighbors: int,
-        class_prior: ArrayLike | None,
-        init: str | ArrayLike,
-        n_init: int | str,
-        algorithm: str,
-        search: str,
-        min_cluster_size: int | None,
-        max_iter: int,
-        tol: float,
-        device: str,
-        dtype: str,
-        n_jobs: int | None,
-        verbose: bool,
-        random_state: RandomState,
+        affinity: Literal["knn", "precomputed"] = "knn",
+        n_neighbors: int = 10,
+        metric: Metric = "euclidean",
+        weights: Weights = "binary",
+        class_prior: ArrayLike | None = None,
+        init: str | ArrayLike = "auto",
+        n_init: int | Literal["auto"] = "auto",
+        algorithm: Literal["fast", "paper"] = "fast",
+        search: Literal["short", "thorough", "none"] = "short",
+        min_cluster_size: int | None = None,
+        max_iter: int = 2000,
+        tol: float = 1e-4,
+        device: str = "cpu",
+        dtype: Literal["float32", "float64"] = "float32",
+        n_jobs: int | None = None,
+        verbose: bool = False,
+        random_state: RandomState = None,
     ) -> None:
         self.affinity = affinity
         self.n_neighbors = n_neighbors
+        self.metric = metric
+        self.weights = weights
         self.class_prior = class_prior
         self.init = init
         self.n_init = n_init
@@ -79,24 +88,26 @@ class _MTVEstimator(BaseEstimator):
         self.verbose = verbose
         self.random_state = random_state
 
-    def _graph_of(self, X: Any) -> Graph:
+    def _graph_of(self, X: Any, rng: np.random.Generator) -> Graph:
         """The graph that X is, or the nearest-neighbour graph of its rows."""
-        if self.affinity not in AFFINITIES:
-            raise InputError(f"affinity must be one of {', '.join(AFFINITIES)}; found {self.affinity!r}.")
         names = vertex_names(X)
-        if self.affinity == "precomputed":
+        if one_of("affinity", self.affinity, AFFINITIES) == "precomputed":
             graph = Graph.from_any(X)
             self.n_features_in_ = graph.n_vertices
         else:
             X = validate_data(self, X, accept_sparse="csr", ensure_min_samples=2, dtype="numeric")
-            k = _affordable_neighbors(self.n_neighbors, X.shape[0])
-            graph = neighbor_graph(X, k, finder=exact_finder(self.device))[0]
+            # From the generator's own seed, which fixes the neighbours then, and takes nothing from the starts.
+            seeded = np.random.default_rng(rng.bit_generator.seed_seq.generate_state(4))
+            graph, _ = neighbor_graph(
+                X, _affordable_neighbors(self.n_neighbors, X.shape[0]), metric=self.metric, weights=self.weights,
+                random_state=seeded, finder=exact_finder(self.device),
+            )  # fmt: skip
             self._X_fit = X
         _warn_of_pieces(graph)
         self.nodes_ = range(graph.n_vertices) if names is None else names
         return graph
 
-    def _fit_problem(self, problem: Problem) -> Result:
+    def _fit_problem(self, problem: Problem, rng: np.random.Generator) -> Result:
         plan = Plan(
             init=self.init, n_init=self.n_init, algorithm=self.algorithm, search=self.search,
             min_cluster_size=self.min_cluster_size, stop=StopRule(tol=self.tol, max_iter=self.max_iter),
@@ -104,15 +115,77 @@ class _MTVEstimator(BaseEstimator):
         )  # fmt: skip
         with ExitStack() as stack:
             bars = [stack.enter_context(ProgressBar(resolved(self.device)))] if self.verbose else []
-            result = best_of_starts(problem, plan, rng=generator(self.random_state), observers=bars)
+            result = best_of_starts(problem, plan, rng=rng, observers=bars)
+        self.result_ = result
         self.graph_ = problem.graph
-        self.memberships_ = agreeing_memberships(result.memberships, result.partition.labels)
+        self.memberships_ = result.memberships
         self.energy_ = result.partition.energy
         self.relaxed_energy_ = result.relaxed_energy
         self.status_ = result.status
         self.n_iter_ = result.n_iter
         self.history_ = result.history
         return result
+
+    @property
+    def confidence_(self) -> FloatArray:
+        """How firmly the neighbours of each point agree on its label, from 0 to 1, shape (n_samples,)."""
+        check_is_fitted(self, "result_")
+        return self.result_.confidence
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        ids: Sequence[object] | NDArray[Any] | None = None,
+        features: Any = None,
+        feature_names: Sequence[object] | None = None,
+        images: ArrayLike | None = None,
+        diagnosis: Diagnosis | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> Path:
+        """Write a page to look at, one HTML file: what was found, how firmly, on what graph, and how to repeat it.
+
+        Parameters
+        ----------
+        path : path-like
+            Ends in .html or .htm; replaced only once the page is complete.
+        ids : sequence of length n_samples, optional
+            What each point is called; by default the names in `nodes_`.
+        features : array or scipy sparse matrix of shape (n_samples, n_features), optional
+            The page names the features that set each cluster apart; by default those that the model was fitted on.
+        feature_names : sequence of length n_features, optional
+            By default the columns of the frame that the model was fitted on.
+        images : array-like of shape (n_samples, height, width), optional
+            Thumbnails of representative and of doubtful points.
+        diagnosis : Diagnosis, optional
+            Of the graph; made here by default.
+        settings : mapping, optional
+            What to repeat the run with; by default the parameters that differ from their defaults.
+
+        Returns
+        -------
+        Path
+            Where the page is.
+        """
+        from tautcut.report.page import write_page
+
+        check_is_fitted(self, "result_")
+        features = getattr(self, "_X_fit", None) if features is None else features
+        names = getattr(self, "feature_names_in_", None) if feature_names is None else feature_names
+        return write_page(
+            path, self.result_, ids=self.nodes_ if ids is None else ids, features=features, feature_names=names,
+            images=images, diagnosis=diagnosis, settings=self._changed_params() if settings is None else settings,
+            names=self._cluster_names(),
+        )  # fmt: skip
+
+    def _changed_params(self) -> dict[str, Any]:
+        """The parameters that differ from their defaults, and how the model is called."""
+        defaults = type(self)().get_params()
+        changed = {name: value for name, value in self.get_params().items() if np.any(value != defaults[name])}
+        return {"model": type(self).__name__, **changed}
+
+    def _cluster_names(self) -> Sequence[Any]:
+        return range(self.result_.problem.n_clusters)
 
     def _memberships_of(self, X: Any) -> FloatArray:
         """Memberships of new points: the mean over their nearest neighbours in the training data.
@@ -124,7 +197,8 @@ class _MTVEstimator(BaseEstimator):
             return _weighted_mean(X, self.memberships_)
         X = validate_data(self, X, accept_sparse="csr", reset=False, dtype="numeric")
         n_train = self.memberships_.shape[0]
-        neighbors, _ = nearest(self._X_fit, X, _affordable_neighbors(self.n_neighbors, n_train))
+        k = _affordable_neighbors(self.n_neighbors, n_train)
+        neighbors, _ = nearest(self._X_fit, X, k, metric=self.metric)
         return np.asarray(self.memberships_[neighbors].mean(axis=1))
 
     def __sklearn_tags__(self) -> Any:
@@ -214,8 +288,10 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         *,
         affinity: Literal["knn", "precomputed"] = "knn",
         n_neighbors: int = 10,
+        metric: Metric = "euclidean",
+        weights: Weights = "binary",
         class_prior: ArrayLike | None = None,
-        init: str | ArrayLike = "multilevel",
+        init: str | ArrayLike = "auto",
         n_init: int | Literal["auto"] = "auto",
         algorithm: Literal["fast", "paper"] = "fast",
         search: Literal["short", "thorough", "none"] = "short",
@@ -230,17 +306,18 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     ) -> None:
         self.n_clusters = n_clusters
         super().__init__(
-            affinity=affinity, n_neighbors=n_neighbors, class_prior=class_prior, init=init, n_init=n_init,
-            algorithm=algorithm, search=search, min_cluster_size=min_cluster_size, max_iter=max_iter, tol=tol,
-            device=device, dtype=dtype, n_jobs=n_jobs, verbose=verbose, random_state=random_state,
+            affinity=affinity, n_neighbors=n_neighbors, metric=metric, weights=weights, class_prior=class_prior,
+            init=init, n_init=n_init, algorithm=algorithm, search=search, min_cluster_size=min_cluster_size,
+            max_iter=max_iter, tol=tol, device=device, dtype=dtype, n_jobs=n_jobs, verbose=verbose,
+            random_state=random_state,
         )  # fmt: skip
 
     def fit(self, X: Any, y: Any = None) -> MTVClustering:
         """Cluster the rows of X, or the vertices of the graph X; y is ignored."""
-        cluster_count(self.n_clusters)
-        graph = self._graph_of(X)
-        problem = Problem(graph, self.n_clusters, lam_of_prior(self.class_prior, self.n_clusters))
-        self.labels_ = self._fit_problem(problem).partition.labels
+        R = cluster_count(self.n_clusters)
+        rng = generator(self.random_state)
+        problem = Problem(self._graph_of(X, rng), R, lam_of_prior(self.class_prior, R))
+        self.labels_ = self._fit_problem(problem, rng).partition.labels
         self._n_features_out = problem.n_clusters
         return self
 
@@ -296,31 +373,6 @@ class MTVClassifier(ClassifierMixin, _MTVEstimator):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        affinity: Literal["knn", "precomputed"] = "knn",
-        n_neighbors: int = 10,
-        class_prior: ArrayLike | None = None,
-        init: str | ArrayLike = "multilevel",
-        n_init: int | Literal["auto"] = "auto",
-        algorithm: Literal["fast", "paper"] = "fast",
-        search: Literal["short", "thorough", "none"] = "short",
-        min_cluster_size: int | None = None,
-        max_iter: int = 2000,
-        tol: float = 1e-4,
-        device: str = "cpu",
-        dtype: Literal["float32", "float64"] = "float32",
-        n_jobs: int | None = None,
-        verbose: bool = False,
-        random_state: RandomState = None,
-    ) -> None:
-        super().__init__(
-            affinity=affinity, n_neighbors=n_neighbors, class_prior=class_prior, init=init, n_init=n_init,
-            algorithm=algorithm, search=search, min_cluster_size=min_cluster_size, max_iter=max_iter, tol=tol,
-            device=device, dtype=dtype, n_jobs=n_jobs, verbose=verbose, random_state=random_state,
-        )  # fmt: skip
-
     def fit(self, X: Any, y: Any) -> MTVClassifier:
         """Label every row of X, or vertex of the graph X.
 
@@ -329,11 +381,12 @@ class MTVClassifier(ClassifierMixin, _MTVEstimator):
         """
         if y is None:
             raise InputError("MTVClassifier requires y to be passed, but the target y is None.")
-        graph = self._graph_of(X)
+        rng = generator(self.random_state)
+        graph = self._graph_of(X, rng)
         self.classes_, codes = encode_labels(_in_order(y, self.nodes_), graph.n_vertices)
         R = self.classes_.size
         problem = Problem(graph, R, lam_of_prior(self.class_prior, R), codes)
-        self.transduction_ = self.classes_[self._fit_problem(problem).partition.labels]
+        self.transduction_ = self.classes_[self._fit_problem(problem, rng).partition.labels]
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -354,6 +407,10 @@ class MTVClassifier(ClassifierMixin, _MTVEstimator):
         predicted = self.predict(X)
         check_consistent_length(predicted, target)
         return float(accuracy_score(_known_labels(target[known]), predicted[known], sample_weight=weights))
+
+    def _cluster_names(self) -> Sequence[Any]:
+        names: list[Any] = self.classes_.tolist()
+        return names
 
     def labels_by_node(self) -> dict[Any, Any]:
         """`transduction_` by the names in `nodes_`."""
@@ -409,18 +466,6 @@ def _by_node(nodes: Sequence[Any], labels: NDArray[Any]) -> dict[Any, Any]:
         twice = next(node for node, count in Counter(nodes).items() if count > 1)
         raise InputError(f"{twice!r} names more than one vertex. Rename one, or use the labels in their order.")
     return by_node
-
-
-def agreeing_memberships(F: FloatArray, labels: IntArray) -> FloatArray:
-    """F with the largest entry of each row moved to its label, where the search has moved the vertex."""
-    agreeing = F.copy()
-    moved = np.flatnonzero(F.argmax(axis=1) != labels)
-    largest = F[moved].argmax(axis=1)
-    agreeing[moved, labels[moved]] = F[moved, largest]
-    agreeing[moved, largest] = F[moved, labels[moved]]
-    tied = moved[agreeing[moved].argmax(axis=1) != labels[moved]]
-    agreeing[tied, labels[tied]] = np.nextafter(agreeing[tied, labels[tied]], np.inf)
-    return agreeing
 
 
 def _known_labels(known: NDArray[Any]) -> NDArray[Any]:

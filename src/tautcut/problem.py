@@ -101,6 +101,11 @@ class Problem:
         fixed: BoolArray = self.labels != UNLABELLED
         return fixed
 
+    @cached_property
+    def has_labels(self) -> bool:
+        """Whether any vertex is fixed, and with it the name of a cluster."""
+        return bool(self.is_labelled.any())
+
     @property
     def shares(self) -> FloatArray:
         """1 / (1 + λ_r), scaled to sum one: the share at which each denominator of (P) peaks."""

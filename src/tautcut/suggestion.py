@@ -22,7 +22,8 @@ from tautcut.errors import CollapseWarning, InputError, InterruptedRunWarning
 from tautcut.graph import Graph
 from tautcut.metrics import ari
 from tautcut.problem import Partition, Problem, cuts
-from tautcut.search.driver import Plan, best_of_starts
+from tautcut.search.driver import best_of_starts
+from tautcut.search.plan import Plan
 
 # Enough to see the curve: four multilevel starts, combined, and a short polish.
 _PLAN = Plan(n_init=4, stop=StopRule(max_iter=50))

@@ -14,14 +14,13 @@ import numpy as np
 
 from tautcut.algorithm.observers import Observer, Progress
 from tautcut.algorithm.results import Result, Step
-from tautcut.algorithm.stopping import PROGRESS, Status, StopRule, is_past
+from tautcut.algorithm.stopping import CUT_SHORT, PROGRESS, Status, StopRule, is_past
 from tautcut.arrays import FloatArray, IntArray
 from tautcut.errors import InterruptedRunWarning
 from tautcut.kernels.batch import Batch, BatchKernels, Ending, Limits, Look
 from tautcut.problem import Problem
 
 _LONGEST_HISTORY = 20_000  # lines per start
-_CUT_SHORT = (Status.INTERRUPTED, Status.STOPPED, Status.TIME_SPENT)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,10 +56,10 @@ def run_batch(
     for first in range(0, len(starts), at_a_time):
         some = kernels.feasible(starts[first : first + at_a_time])
         found.append(_run_together(problem, some, kernels, stop, observers, deadline, first))
-        if found[-1].best.status in _CUT_SHORT:
+        if found[-1].best.status in CUT_SHORT:
             break
     best = min(found, key=lambda one: one.best.partition.energy).best  # ties keep the first
-    if found[-1].best.status in _CUT_SHORT:
+    if found[-1].best.status in CUT_SHORT:
         best = replace(best, status=found[-1].best.status)
     energies, iterations = (
         np.concatenate([getattr(one, name) for one in found]) for name in ("energies", "iterations")

@@ -33,6 +33,8 @@ class Status(StrEnum):
     TRIVIAL = "Nothing to solve: one cluster, no free vertex or no edge; the start's partition is the answer."
 
 
+#: A run that ended so was cut short: what it has found is the best so far.
+CUT_SHORT = (Status.STOPPED, Status.TIME_SPENT, Status.INTERRUPTED)
 PROGRESS = 1e-4  # share by which (P) must fall for a run not to have settled
 
 

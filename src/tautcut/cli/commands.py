@@ -392,7 +392,7 @@ def _command(seed: int, search: str | None = None) -> Iterator[list[Path]]:
     with shell.exit_codes(what_is_left):
         shell.check_seed(seed)
         if search is not None:
-            from tautcut.search.driver import Plan
+            from tautcut.search.plan import Plan
 
             Plan(search=search)
         yield written

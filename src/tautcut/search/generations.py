@@ -1,27 +1,26 @@
-"""The search for a partition of low (P) on a GPU. Algorithm 1 runs from many starts side by side, greedy moves improve
-the best of what they find, and generations of children follow, by Algorithm 1 again: some merge two clusters of a
-parent and split another, some start half way between two parents. What `tautcut.search.multilevel` does on coarsenings,
-on the processor. Nothing here looks at true labels.
+"""The search on a GPU. Algorithm 1 runs from many starts side by side, greedy moves improve the best of what they find,
+and generations of children follow, by Algorithm 1 again: some merge two clusters of a parent and split another, some
+start half way between two parents. Partitions are made and measured in the GPU's memory; what the population keeps is
+on the host. Nothing here looks at true labels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
-from tautcut.algorithm.batch import run_batch
-from tautcut.algorithm.observers import Observer
+from tautcut.algorithm.batch import BatchResult, run_batch
 from tautcut.algorithm.results import Result
-from tautcut.algorithm.stopping import StopRule
-from tautcut.arrays import FloatArray, IntArray
-from tautcut.problem import Partition, Problem
-from tautcut.search.multilevel import Effort, clusters_to_merge_and_split
-from tautcut.search.starts import SOFTNESS
-
-if TYPE_CHECKING:
-    from tautcut.kernels.gpu.engine import GpuKernels
+from tautcut.algorithm.stopping import CUT_SHORT
+from tautcut.arrays import FloatArray
+from tautcut.kernels import devices
+from tautcut.problem import Partition
+from tautcut.search.partitioners import fill_empty
+from tautcut.search.plan import Task
+from tautcut.search.population import Found, Population, clusters_to_merge_and_split
+from tautcut.search.starts import SOFTNESS, seed_vertices, start_maker
 
 STARTS = 15  # starts, or children of a generation (decision 0022)
 _MIXED = 3  # every third child has two parents
@@ -32,78 +31,101 @@ _SHARES = (0.3, 0.7)  # of a cluster that is split
 _LARGE = 300_000  # directed edges, from which on there are fewer generations
 
 
-def n_generations(problem: Problem, effort: Effort) -> int:
-    """How many generations; none where clusters have names, or there is no third one to split."""
-    if problem.n_clusters < 3 or problem.is_labelled.any():
-        return 0
-    affordable = effort.generations * _LARGE // max(problem.graph.indices.size, 1)
-    return int(np.clip(affordable, 1, effort.generations))
+class GenerationSearcher:
+    """The searcher of a GPU: batches of starts, greedy moves, generations of children."""
 
+    capacity: int | None = _PARENTS
 
-class Generations:
-    """A population on one GPU: the partitions of lowest (P) so far."""
+    def __init__(self, task: Task) -> None:
+        self._task, self._effort, self._problem = task, task.effort, task.problem
+        is_auto = isinstance(task.init, str) and task.init == "auto"
+        self._init = "ncut-seeds" if is_auto else task.init
+        self._gpu = devices.gpu_engine(task.problem, task.plan.dtype)
+        self._gpu.starts_that_fit()  # refuses what is too large before anything is made
+        self._moves = self._gpu.moves(task.smallest)
+        is_drawn = isinstance(self._init, str) and self._init != "ncut"
+        n_starts = task.n_starts(lambda: STARTS if is_drawn else 0)
+        # What happens to be free in its memory must not change an answer, so an empty GPU is asked.
+        self.n_starts = self._gpu.starts_of_gpu(n_starts) if task.plan.n_init == "auto" else n_starts
+        generations = self._effort.generations
+        affordable = generations * _LARGE // max(task.problem.graph.indices.size, 1)
+        self._n_generations = int(np.clip(affordable, min(1, generations), generations))
+        self.n_children = self._n_generations * _REFINED
 
-    def __init__(
-        self, kernels: GpuKernels, smallest: IntArray, *, stop: StopRule, observers: Iterable[Observer] = ()
-    ) -> None:
-        from tautcut.kernels.gpu.moves import GpuMoves
+    def starts(self, population: Population, *, rng: np.random.Generator) -> Iterator[Found]:
+        """What Algorithm 1 finds from all starts side by side, refined; the best of them, each once."""
+        generators = rng.spawn(self.n_starts)
+        yield from self._solved(self._start_matrices(generators, rng), np.inf)
 
-        self._problem, self._kernels = kernels.problem, kernels
-        self._moves = GpuMoves(kernels, smallest)
-        self._stop, self._observers = stop, tuple(observers)
-        self._labels: Any = None  # of the population, (partition, row) on the card, the best first
-        self._energies: FloatArray = np.array([np.inf])
-        self._champion: Partition | None = None
+    def _start_matrices(self, generators: list[np.random.Generator], rng: np.random.Generator) -> Any:
+        """All starts: an array (start, vertex, cluster), or such a tensor of the GPU's if they are made there."""
+        R, tools = self._problem.n_clusters, self._gpu.spectral()
+        are_seeds = isinstance(self._init, str) and self._init == "ncut-seeds"
+        if are_seeds and len(generators) == self._gpu.starts_of_gpu(len(generators)):
+            clusters = fill_empty(tools.normalised_cut(R, rng=rng), R)
+            return tools.diffuse_seeds(np.stack([seed_vertices(clusters, R, rng=one) for one in generators]))
+        make = start_maker(self._problem, self._init, rng=rng, spectral=tools)
+        return np.stack([make(number, one) for number, one in enumerate(generators)])
 
-    def solve(self, starts: Any) -> tuple[Result, Partition]:
-        """Algorithm 1 from each start, then greedy moves; the best join the population.
+    def children(self, population: Population, *, rng: np.random.Generator) -> Iterator[Found]:
+        """A generation at a time, each of them children of what the population has become."""
+        for _ in range(self._n_generations):
+            yield from self._solved(self._child_matrices(population, rng), population[0].energy)
 
-        What Algorithm 1 found, and the best partition so far.
-        """
-        outcome = run_batch(self._problem, starts, self._kernels, stop=self._stop, observers=self._observers)
+    def _solved(self, starts: Any, best_energy: float) -> Iterator[Found]:
+        """Algorithm 1 from each start, then greedy moves on those whose (P) is near the best; the lowest first."""
+        outcome = self._run(starts)
+        if outcome.best.status in CUT_SHORT or not self._effort.is_refined:
+            yield Found(outcome.best.partition, outcome.best)
+            return
         energies = self._moves.energies(outcome.labels)
         order = np.argsort(energies, kind="stable")[:_REFINED]
-        is_near = energies[order] <= (1 + _MARGIN) * min(energies[order[0]], self._energies[0])
+        is_near = energies[order] <= (1 + _MARGIN) * min(energies[order[0]], best_energy / self._gpu.unit)
         is_near[0] = True
         refined = self._moves.descend(outcome.labels[order[is_near]])
-        return outcome.best, self._join(self._kernels.joined([refined, outcome.labels[order[~is_near]]]))
+        labels = self._gpu.joined([refined, outcome.labels[order[~is_near]]])
+        # A run is kept only where none follows that polishes the best partition.
+        run = None if self._effort.polishes else outcome.best
+        for number in _distinct(self._moves.energies(labels)):
+            yield Found(self._partition(labels[number]), run)
 
-    def generations(self, count: int, *, rng: np.random.Generator) -> Iterator[tuple[Result, Partition]]:
-        """Children of the population, a generation at a time, solved."""
-        for _ in range(count):
-            yield self.solve(self._children(rng))
-
-    def refine(self, partition: Partition) -> Partition:
+    def refine(self, partition: Partition, *, rng: np.random.Generator) -> Partition:
         """Greedy moves; never higher in (P)."""
         return self._partition(self._moves.descend(self._moves.labels_of(partition.labels))[0])
 
+    def solve(self, F: FloatArray, number: int = 0) -> Result:
+        """Algorithm 1 from F."""
+        return self._run(F[None]).best
+
+    def _run(self, starts: Any) -> BatchResult:
+        task = self._task
+        return run_batch(
+            task.problem, starts, self._gpu, stop=task.plan.stop_rule, observers=task.observers, deadline=task.deadline
+        )
+
     def _partition(self, labels: Any) -> Partition:
-        return self._problem.partition(self._kernels.in_graph_order(labels).astype(np.int64))
+        """Labels in the GPU's memory as a partition on the host; its cuts are measured there."""
+        cut, _, _ = self._moves.clusters(labels)
+        return self._problem.measured(self._gpu.in_graph_order(labels).astype(np.int64), cut * self._gpu.unit)
 
-    def _join(self, labels: Any) -> Partition:
-        """Keep the best, one of each (P); the first of them."""
-        energies, best = self._moves.energies(labels), self._energies[0]
-        if self._labels is not None:
-            labels = self._kernels.joined([self._labels, labels])
-            energies = np.concatenate([self._energies, energies])
-        order = np.argsort(energies, kind="stable")
-        is_new = np.r_[True, energies[order][1:] > (1 + 1e-9) * energies[order][:-1]]
-        kept = order[is_new][:_PARENTS]
-        self._labels, self._energies = labels[kept], energies[kept]
-        if self._champion is None or self._energies[0] < best:
-            self._champion = self._partition(self._labels[0])
-        return self._champion
-
-    def _children(self, rng: np.random.Generator) -> Any:
+    def _child_matrices(self, population: Population, rng: np.random.Generator) -> Any:
         """Starts of a generation; the better a parent, the more of its children there are."""
-        moves, parents = self._moves, self._labels
-        n_children = self._kernels.starts_of_gpu(STARTS)
-        n_mixed = n_children // _MIXED if len(parents) > 1 else 0
+        moves, n_parents = self._moves, len(population)
+        parents = self._gpu.joined([moves.labels_of(parent.labels) for parent in population])
+        n_children = self._gpu.starts_of_gpu(STARTS)
+        n_mixed = n_children // _MIXED if n_parents > 1 else 0
         clusters = [(*moves.clusters(labels), self._problem.lam) for labels in parents]
-        chosen = np.minimum(rng.geometric(0.5, n_children - n_mixed) - 1, len(parents) - 1)
+        chosen = np.minimum(rng.geometric(0.5, n_children - n_mixed) - 1, n_parents - 1)
         plans = [clusters_to_merge_and_split(*clusters[p], rng=rng) for p in chosen]
         shares, seed = rng.uniform(*_SHARES, len(plans)), int(rng.integers(2**31))
         split = moves.merge_and_split(parents[chosen], plans, shares, seed)
-        pairs = [rng.choice(len(parents), 2, replace=False) for _ in range(n_mixed)]
+        pairs = [rng.choice(n_parents, 2, replace=False) for _ in range(n_mixed)]
         mixed = [moves.mix(parents[int(i)], parents[int(j)], SOFTNESS)[None] for i, j in pairs]
-        return self._kernels.joined([moves.soften(split, SOFTNESS), *mixed])
+        return self._gpu.joined([moves.soften(split, SOFTNESS), *mixed])
+
+
+def _distinct(energies: FloatArray) -> list[int]:
+    """The places of the energies, the lowest first, and of equal ones the first alone."""
+    order = np.argsort(energies, kind="stable")
+    is_new = np.r_[True, energies[order][1:] > (1 + 1e-9) * energies[order][:-1]]
+    return [int(number) for number in order[is_new]]

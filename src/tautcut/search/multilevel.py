@@ -1,21 +1,24 @@
-"""The search for a partition of low (P) around the solver. A partition is refined on coarsenings of the graph that
-respect it (a V-cycle), where whole groups of vertices move at once; children merge two clusters and split another;
-two partitions are combined on a coarsening that respects both. Every step is kept only if (P) falls, and no cluster
-shrinks below a size that the caller sets. Nothing here looks at true labels.
+"""The search on the processor. A partition is refined on coarsenings of the graph that respect it (a V-cycle), where
+whole groups of vertices move at once; children merge two clusters and split another; two partitions are combined on a
+coarsening that respects both. Every step is kept only if (P) falls, and no cluster shrinks below a size that the caller
+sets. Nothing here looks at true labels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import partial
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from itertools import starmap
+from typing import Any, TypeVar
 
 import numpy as np
 
+from tautcut.algorithm.results import Result
+from tautcut.algorithm.solver import run
 from tautcut.arrays import FloatArray, IntArray
-from tautcut.errors import InputError
+from tautcut.kernels import devices
 from tautcut.kernels.cpu.moves import (
     Level,
     bisect,
@@ -25,64 +28,24 @@ from tautcut.kernels.cpu.moves import (
     induced,
     weights_between,
 )
-from tautcut.kernels.devices import thread_count
-from tautcut.problem import Partition, Problem, balanced_terms
-from tautcut.search.starts import imbalance_of_start, partition_level
+from tautcut.problem import Partition, Problem, balanced_terms, cuts
+from tautcut.search.partitioners import imbalance_of_start, partition_level, strong_partition
+from tautcut.search.plan import Task
+from tautcut.search.population import Found, Population, clusters_to_merge_and_split, is_better
+from tautcut.search.starts import start_maker
 
 Item = TypeVar("Item")
-Outcome = TypeVar("Outcome")
+Answer = TypeVar("Answer")
 
-SMALLEST_SHARE = 0.25  # of a cluster's expected size: the default of min_cluster_size
 _COARSEST = 60  # vertices per cluster at which coarsening stops
 _HEAVIEST_SHARE = 0.05  # of a cluster: no coarse vertex weighs more
 _PLATEAU = 0.97  # how much of the kink of (P) is cut off while vertices change places (decision 0012)
 _MAX_LEVELS = 30
+_AUTO_WORK = 2_000_000  # directed edges over all starts of n_init="auto" (decision 0014)
+_AUTO_RANGE = (2, 8)  # and the limits on their number
+_NOISY_SHARE = 0.1  # of the edge weight: a partition that cuts more is one of a noisy graph (decision 0021)
+_STRONG_WORK = 500_000  # directed edges up to which the strong partitioner is worth its time
 _GENERATION = 4  # combinations at a time; a constant, so that the answer does not depend on the cores
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How long to search: merge–split children per V-cycle, combinations at most, rounds of Algorithm 1 and V-cycle,
-    how many times the starts that n_init="auto" gives, generations on a GPU (decision 0022), and the imbalances of
-    strong partitions that join the starts, on any graph or on noisy ones alone (decision 0021).
-    """
-
-    children: int
-    combinations: int
-    rounds: int
-    starts: int
-    generations: int
-    strong: tuple[float, ...] = ()
-    strong_if_noisy: tuple[float, ...] = ()
-
-
-EFFORTS = {
-    "none": Effort(0, 0, 0, 1, 0),
-    "short": Effort(40, 24, 1, 1, 16, strong_if_noisy=(0.03,)),
-    "thorough": Effort(80, 120, 5, 2, 64, strong=(0.03, 0.1, 0.3)),
-}
-
-
-def smallest_sizes(problem: Problem, min_cluster_size: int | None) -> IntArray:
-    """The fewest vertices each cluster may keep: the caller's number, or a quarter of the expected size."""
-    if min_cluster_size is not None:
-        is_whole = isinstance(min_cluster_size, int | np.integer) and not isinstance(min_cluster_size, bool)
-        if not is_whole or min_cluster_size < 1:
-            raise InputError(f"min_cluster_size must be a whole number ≥ 1; found {min_cluster_size!r}.")
-        if min_cluster_size * problem.n_clusters > problem.n_vertices:
-            raise InputError(
-                f"min_cluster_size={min_cluster_size} asks for more than the {problem.n_vertices} vertices "
-                f"there are for {problem.n_clusters} clusters. Lower it."
-            )
-        return np.full(problem.n_clusters, int(min_cluster_size))
-    expected = problem.n_vertices * problem.shares
-    return np.maximum(np.floor(SMALLEST_SHARE * expected), 1).astype(np.int64)
-
-
-def is_better(challenger: Partition, champion: Partition, smallest: IntArray) -> bool:
-    """Lower (P) wins; but a partition whose clusters are all large enough beats one that has too small a cluster."""
-    fits, fitted = (bool((p.sizes >= smallest).all()) for p in (challenger, champion))
-    return challenger.energy < champion.energy if fits == fitted else fits
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,21 +58,115 @@ class _Found:
     energy: float
 
 
-class MultilevelSearch:
-    """Search on one problem; holds the finest level and the bounds, no partition."""
+class MultilevelSearcher:
+    """The searcher of the processor: multilevel starts, V-cycles, combinations of two partitions."""
+
+    capacity: int | None = None  # as many parents as there were starts: a child takes the place of the worst
+
+    def __init__(self, task: Task) -> None:
+        self._task, self._effort = task, task.effort
+        is_auto = isinstance(task.init, str) and task.init == "auto"
+        self._init = "multilevel" if is_auto else task.init
+        is_multilevel = isinstance(self._init, str) and self._init == "multilevel"
+        # Partitions that the search takes as they are, before Algorithm 1 runs at all.
+        self._are_searched = is_multilevel and self._effort.start_factor > 0 and task.plan.algorithm == "fast"
+        self.n_starts = task.n_starts(self._affordable_starts)
+        self.n_children = self._effort.combinations
+
+    def _affordable_starts(self) -> int:
+        """How many starts are searched: more on smaller graphs; one where they would be solved in full."""
+        if not self._are_searched:
+            return 0
+        affordable = _AUTO_WORK // max(2 * self._task.problem.graph.n_edges, 1)
+        return int(np.clip(affordable, *_AUTO_RANGE))
+
+    @cached_property
+    def _cycles(self) -> VCycles:
+        return VCycles(self._task.problem, self._task.smallest, self._effort.children)
+
+    def starts(self, population: Population, *, rng: np.random.Generator) -> Iterator[Found]:
+        """The starts, searched as they are or solved and refined; then a strong partitioner's, if one is wanted."""
+        make = start_maker(self._task.problem, self._init, rng=rng)
+        generators = rng.spawn(self.n_starts)
+        if self._are_searched:
+            yield from map(Found, self._searched(generators))
+            yield from self._strong_starts(population, rng)
+            return
+        starts = ((make(number, one), number) for number, one in enumerate(generators))
+        for run_of_start, one in zip(self._solved(starts), generators, strict=True):
+            partition = run_of_start.partition
+            yield Found(self.refine(partition, rng=one) if self._effort.is_refined else partition, run_of_start)
+
+    def _searched(self, generators: list[np.random.Generator]) -> Iterator[Partition]:
+        """Each multilevel start, in their order; in threads, or in processes where n_jobs asks for it."""
+        if self._task.plan.n_jobs in (None, 1):
+            return in_threads(lambda one: self._cycles.start(*one), list(enumerate(generators)))
+        return self._in_processes(self._cycles.start, enumerate(generators))
+
+    def _solved(self, starts: Iterable[tuple[FloatArray, int]]) -> Iterator[Result]:
+        """Each start solved, in their order, as soon as it is there; in processes where n_jobs asks for it."""
+        if self._task.plan.n_jobs in (None, 1):
+            return starmap(self.solve, starts)
+        silent = MultilevelSearcher(replace(self._task, observers=()))  # a bar cannot be drawn from another process
+        return self._in_processes(silent.solve, starts)
+
+    def _in_processes(self, work: Callable[..., Item], arguments: Iterable[tuple[Any, ...]]) -> Iterator[Item]:
+        from joblib import Parallel, delayed
+
+        tasks = (delayed(work)(*one) for one in arguments)
+        done: Iterator[Item] = Parallel(n_jobs=self._task.plan.n_jobs, return_as="generator")(tasks)
+        return done
+
+    def _strong_starts(self, population: Population, rng: np.random.Generator) -> Iterator[Found]:
+        """Another partitioner's best, refined, where the effort asks for it."""
+        problem, effort = self._task.problem, self._effort
+        wanted = effort.strong or (effort.strong_if_noisy if _is_noisy(problem, population[0]) else ())
+        for imbalance in wanted:
+            labels = strong_partition(problem, imbalance=imbalance)
+            if labels is not None:
+                yield Found(self.refine(problem.partition(labels), rng=rng))
+
+    def children(self, population: Population, *, rng: np.random.Generator) -> Iterator[Found]:
+        """Combinations of pairs; those of a generation are drawn together and combined at the same time."""
+        n = len(population)
+        self.n_children = min(self._effort.combinations, n * (n - 1) // 2)
+        rngs = rng.spawn(self.n_children)
+        for begin in range(0, len(rngs), _GENERATION):
+            parents = tuple(population)
+            mate = partial(self._offspring, parents)
+            yield from map(Found, in_threads(mate, rngs[begin : begin + _GENERATION]))
+
+    def _offspring(self, parents: tuple[Partition, ...], rng: np.random.Generator) -> Partition:
+        first, second = sorted(rng.choice(len(parents), 2, replace=False))
+        return self._cycles.combine(parents[first], parents[second], rng=rng)
+
+    def refine(self, partition: Partition, *, rng: np.random.Generator) -> Partition:
+        """A V-cycle from the partition; never higher in (P)."""
+        return self._cycles.refine(partition, rng=rng)
+
+    def solve(self, F: FloatArray, number: int = 0) -> Result:
+        """Algorithm 1 from F, on an engine whose rows follow its clusters."""
+        problem, plan = self._task.problem, self._task.plan
+        kernels = devices.choose(problem, device=plan.device, dtype=plan.dtype, groups=F.argmax(axis=1))
+        return run(
+            problem, F, kernels, stop=plan.stop_rule, observers=self._task.observers, start_number=number,
+            deadline=self._task.deadline,
+        )  # fmt: skip
+
+
+class VCycles:
+    """V-cycles on one problem; holds the finest level and the bounds, no partition."""
 
     def __init__(self, problem: Problem, smallest: IntArray, children: int) -> None:
         self._problem = problem
         self._lam = problem.lam
         self._smallest = smallest
         self._bounds = smallest.astype(np.float64)
-        # merging and splitting needs a third cluster, and clusters without names; tiny graphs need few children
-        is_childless = problem.n_clusters < 3 or bool(problem.is_labelled.any())
-        self._children = 0 if is_childless else min(children, problem.n_vertices // problem.n_clusters)
+        self._children = min(children, problem.n_vertices // problem.n_clusters)  # tiny graphs need few
         self._finest = finest_level(problem.graph, problem.is_labelled)
         self._heaviest = max(2.0, _HEAVIEST_SHARE * problem.n_vertices / problem.n_clusters)
 
-    def start(self, number: int, *, rng: np.random.Generator) -> Partition:
+    def start(self, number: int, rng: np.random.Generator) -> Partition:
         """A partition from nothing: coarsen freely, partition the coarsest level, refine on the way back."""
         nowhere = np.zeros(self._problem.n_vertices, dtype=np.int64)
         return self._partition(self._cycle(None, nowhere, rng, imbalance=imbalance_of_start(number)))
@@ -122,28 +179,6 @@ class MultilevelSearch:
         """A child of two partitions: what both keep together is coarsened, and the better one is refined on that."""
         both = better.labels * self._problem.n_clusters + other.labels
         return self._better(self._cycle(better.labels, both, rng), better)
-
-    def evolve(
-        self, population: Iterable[Partition], combinations: int, *, rng: np.random.Generator
-    ) -> Iterator[Partition]:
-        """Combine pairs of the population; a new child replaces the worst. Yields the best so far, after each.
-
-        The pairs of a generation are drawn together and combined at the same time.
-        """
-        ranked = _ranked(population, self._smallest)
-        yield ranked[0]
-        rngs = rng.spawn(combinations if len(ranked) > 1 else 0)
-        for begin in range(0, len(rngs), _GENERATION):
-            mate = partial(self._offspring, tuple(ranked))
-            for child in in_threads(mate, rngs[begin : begin + _GENERATION]):
-                is_new = all(abs(child.energy - other.energy) > 1e-12 * child.energy for other in ranked)
-                if is_new and is_better(child, ranked[-1], self._smallest):
-                    ranked = _ranked([*ranked[:-1], child], self._smallest)
-                yield ranked[0]
-
-    def _offspring(self, ranked: tuple[Partition, ...], rng: np.random.Generator) -> Partition:
-        first, second = sorted(rng.choice(len(ranked), 2, replace=False))
-        return self.combine(ranked[first], ranked[second], rng=rng)
 
     def _partition(self, found: _Found) -> Partition:
         return self._problem.measured(found.labels, found.cut)
@@ -203,29 +238,17 @@ class MultilevelSearch:
         return labels
 
 
-def clusters_to_merge_and_split(
-    cut: FloatArray, sizes: FloatArray, between: FloatArray, lam: FloatArray, *, rng: np.random.Generator
-) -> tuple[int, int, int]:
-    """A pair of clusters to merge, the cheapest union most often, and a large one of those then left to split.
-
-    `between` is the weight between each two clusters. The first of the pair takes the second in, whose name is free.
-    """
-    first, second = np.triu_indices(lam.size, 1)
-    joint = sizes[first] + sizes[second]
-    room = np.minimum(np.minimum(lam[first], lam[second]) * joint, sizes.sum() - joint)
-    union = (cut[first] + cut[second] - 2 * between[first, second]) / np.maximum(room, 1.0)
-    terms = balanced_terms(cut, sizes, lam)
-    order = np.argsort(union - terms[first] - terms[second], kind="stable")
-    chosen = order[min(int(rng.geometric(0.3)) - 1, order.size - 1)]
-    a, b = int(first[chosen]), int(second[chosen])
-    merged = np.array(sizes)
-    merged[a], merged[b] = sizes[a] + sizes[b], 0.0
-    return a, b, int(rng.choice(lam.size, p=merged**2 / (merged**2).sum()))
+def _is_noisy(problem: Problem, partition: Partition) -> bool:
+    """Whether a good partition cuts many edges, on a graph small enough for a slow partitioner (decision 0021)."""
+    graph = problem.graph
+    if graph.indices.size > _STRONG_WORK:
+        return False
+    return bool(cuts(graph, partition.labels, problem.n_clusters).sum() > _NOISY_SHARE * graph.weights.sum())
 
 
-def in_threads(function: Callable[[Item], Outcome], items: Sequence[Item]) -> Iterator[Outcome]:
+def in_threads(function: Callable[[Item], Answer], items: Sequence[Item]) -> Iterator[Answer]:
     """function(item) for each item, in order, several at a time: the compiled loops run outside Python's lock."""
-    n_threads = min(thread_count(), len(items))
+    n_threads = min(devices.thread_count(), len(items))
     if n_threads < 2:
         yield from map(function, items)
         return
@@ -237,11 +260,6 @@ def in_threads(function: Callable[[Item], Outcome], items: Sequence[Item]) -> It
         finally:
             for future in futures:
                 future.cancel()
-
-
-def _ranked(population: Iterable[Partition], smallest: IntArray) -> list[Partition]:
-    """Best first: partitions whose clusters are large enough, by (P), then the others."""
-    return sorted(population, key=lambda p: (bool((p.sizes < smallest).any()), p.energy))
 
 
 def _inherit(values: IntArray, parent: IntArray, coarse: Level) -> IntArray:

@@ -1,0 +1,156 @@
+"""How to look for a partition: `Plan` is what the user asks for, validated once; `Effort` is how long the search goes
+on; `Task` is a plan applied to one problem, and all that a searcher is given. Whether labels are fixed is asked here,
+once: what follows from it is in the task. Nothing here searches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tautcut.algorithm.observers import Observer
+from tautcut.algorithm.stopping import StopRule
+from tautcut.arrays import IntArray
+from tautcut.checks import one_of, whole_number
+from tautcut.errors import InputError
+from tautcut.problem import Problem
+
+ALGORITHMS = ("fast", "paper")
+INITS = ("auto", "multilevel", "ncut-seeds", "ncut", "random")
+
+SMALLEST_SHARE = 0.25  # of a cluster's expected size: the default of min_cluster_size
+_PATIENCE = 25  # inner iterations without progress after which the fast algorithm has settled
+_FAST_INNER = 25  # inner iterations of an outer step in the fast algorithm (decision 0013)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long to search.
+
+    Attributes
+    ----------
+    start_factor : int
+        How many times the searcher's own number of starts n_init="auto" gives; 0 is a single start.
+    is_refined : bool
+        Whether what Algorithm 1 finds is refined by moves of single vertices.
+    children : int
+        Children that merge two clusters and split another, on each coarsest level (decision 0012).
+    combinations : int
+        Pairs of partitions that are combined, at most.
+    generations : int
+        Generations of children on a GPU (decision 0022).
+    polishes : int
+        Rounds of Algorithm 1 from the best partition, each with a refinement, while they help.
+    strong, strong_if_noisy : tuple of float
+        Imbalances of a strong partitioner's partitions that join the starts, on any graph or on noisy ones alone
+        (decision 0021).
+    """
+
+    start_factor: int = 0
+    is_refined: bool = False
+    children: int = 0
+    combinations: int = 0
+    generations: int = 0
+    polishes: int = 0
+    strong: tuple[float, ...] = ()
+    strong_if_noisy: tuple[float, ...] = ()
+
+
+EFFORTS = {
+    "none": Effort(),
+    "short": Effort(
+        start_factor=1, is_refined=True, children=40, combinations=24, generations=16, polishes=1,
+        strong_if_noisy=(0.03,),
+    ),
+    "thorough": Effort(
+        start_factor=2, is_refined=True, children=80, combinations=120, generations=64, polishes=5,
+        strong=(0.03, 0.1, 0.3),
+    ),
+}  # fmt: skip
+# Clusters with names can neither be merged nor trade places, and one start, the labels' own, is all there is.
+_WITH_LABELS = {name: Effort(is_refined=effort.is_refined) for name, effort in EFFORTS.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """How to look for a partition.
+
+    `algorithm="paper"` with `search="none"` is Algorithm 1 as printed and nothing on top of it. The fast algorithm
+    also stops when the partition has settled, and hands multilevel starts to the search before it solves, so that
+    Algorithm 1 runs once, from the best of them. `init="auto"` is the start that suits the device (decision 0023).
+    """
+
+    init: str | ArrayLike = "auto"
+    n_init: int | str = "auto"
+    algorithm: str = "fast"
+    search: str = "short"
+    min_cluster_size: int | None = None
+    stop: StopRule = field(default_factory=StopRule)
+    device: str = "cpu"
+    dtype: str = "float32"
+    n_jobs: int | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.init, str) and self.init not in INITS:
+            raise InputError(f"init must be one of {', '.join(INITS)}, or an array; found {self.init!r}.")
+        if self.n_init != "auto":
+            whole_number("n_init", self.n_init, otherwise=" or 'auto'")
+        one_of("algorithm", self.algorithm, ALGORITHMS)
+        one_of("search", self.search, tuple(EFFORTS))
+
+    @property
+    def stop_rule(self) -> StopRule:
+        if self.algorithm == "paper":
+            return self.stop
+        return replace(self.stop, patience=_PATIENCE, max_inner=min(self.stop.max_inner, _FAST_INNER))
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A plan applied to one problem: what every part of a search shares."""
+
+    problem: Problem
+    plan: Plan
+    observers: tuple[Observer, ...] = ()
+    deadline: float = np.inf
+
+    @cached_property
+    def effort(self) -> Effort:
+        """What the plan's search comes to on this problem."""
+        effort = (_WITH_LABELS if self.problem.has_labels else EFFORTS)[self.plan.search]
+        # merging and splitting needs a third cluster
+        return effort if self.problem.n_clusters > 2 else replace(effort, children=0, generations=0)
+
+    @property
+    def init(self) -> str | ArrayLike:
+        """The plan's `init`; where labels are fixed, every named start is theirs."""
+        return "labels" if self.problem.has_labels and isinstance(self.plan.init, str) else self.plan.init
+
+    @cached_property
+    def smallest(self) -> IntArray:
+        """The fewest vertices that each cluster may keep: what was asked for, or a quarter of the expected size.
+
+        Without a search nothing heeds it: Algorithm 1 as printed knows no such bound.
+        """
+        problem, asked = self.problem, self.plan.min_cluster_size
+        if asked is None:
+            expected = problem.n_vertices * problem.shares
+            smallest = np.maximum(np.floor(SMALLEST_SHARE * expected), 1).astype(np.int64)
+        else:
+            smallest = np.full(problem.n_clusters, whole_number("min_cluster_size", asked))
+            if smallest.sum() > problem.n_vertices:
+                raise InputError(
+                    f"min_cluster_size={asked} asks for more than the {problem.n_vertices} vertices there are for "
+                    f"{problem.n_clusters} clusters. Lower it."
+                )
+        return smallest if self.effort.is_refined else np.zeros_like(smallest)
+
+    def n_starts(self, own_number: Callable[[], int]) -> int:
+        """n_init; "auto" is a single start, or as many times the searcher's own number as the effort says."""
+        if self.plan.n_init != "auto":
+            return int(self.plan.n_init)
+        return self.effort.start_factor * own_number() or 1

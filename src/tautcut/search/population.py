@@ -1,0 +1,98 @@
+"""The partitions that a search keeps: ranked, none twice, and those with too small a cluster behind all others; and
+which clusters of a parent a child should merge and split. Searchers make the children; this decides who stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from tautcut.algorithm.results import Result
+from tautcut.arrays import FloatArray, IntArray
+from tautcut.problem import Partition, balanced_terms
+
+_SAME = 1e-12  # two energies that differ by no more than this share are the same up to rounding
+
+
+class Found(NamedTuple):
+    """A partition, and the run of Algorithm 1 that led to it, if it is worth keeping."""
+
+    partition: Partition
+    run: Result | None = None
+
+
+def is_better(challenger: Partition, champion: Partition, smallest: IntArray) -> bool:
+    """Lower (P) wins; but a partition whose clusters are all large enough beats one that has too small a cluster."""
+    return _rank(challenger, smallest) < _rank(champion, smallest)
+
+
+def _rank(partition: Partition, smallest: IntArray) -> tuple[bool, float]:
+    return bool((partition.sizes < smallest).any()), partition.energy
+
+
+class Population:
+    """The parents of a search, best first; of equals the one that came first.
+
+    Parameters
+    ----------
+    smallest : ndarray of shape (n_clusters,)
+        The fewest vertices that each cluster should have.
+    capacity : int or None
+        How many partitions there is room for; None is as many as are founders.
+    """
+
+    def __init__(self, smallest: IntArray, capacity: int | None = None) -> None:
+        self._smallest, self._capacity = smallest, capacity
+        self._ranked: list[Partition] = []
+
+    def __len__(self) -> int:
+        return len(self._ranked)
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(self._ranked)
+
+    def __getitem__(self, rank: int) -> Partition:
+        return self._ranked[rank]
+
+    def found(self, partition: Partition) -> None:
+        """Take in a founder. Two starts that end in one partition are both kept: they say how good a parent it is."""
+        if self._capacity is None or len(self) < self._capacity:
+            self._insert(partition)
+        else:
+            self.add(partition)
+
+    def add(self, child: Partition) -> None:
+        """Take in a child that is new: where there is room, or in place of the worst if it is better than that."""
+        if not all(abs(child.energy - other.energy) > _SAME * child.energy for other in self):
+            return
+        if self._capacity is not None and len(self) < self._capacity:
+            self._insert(child)
+        elif is_better(child, self[-1], self._smallest):
+            self._ranked.pop()
+            self._insert(child)
+
+    def _insert(self, partition: Partition) -> None:
+        self._ranked.append(partition)
+        self._ranked.sort(key=lambda one: _rank(one, self._smallest))
+
+
+def clusters_to_merge_and_split(
+    cut: FloatArray, sizes: FloatArray, between: FloatArray, lam: FloatArray, *, rng: np.random.Generator
+) -> tuple[int, int, int]:
+    """A pair of clusters to merge, the cheapest union most often, and a large one of those then left to split.
+
+    `between` is the weight between each two clusters. The first of the pair takes the second in, whose name is free.
+    """
+    first, second = np.triu_indices(lam.size, 1)
+    joint = sizes[first] + sizes[second]
+    room = np.minimum(np.minimum(lam[first], lam[second]) * joint, sizes.sum() - joint)
+    union = (cut[first] + cut[second] - 2 * between[first, second]) / np.maximum(room, 1.0)
+    terms = balanced_terms(cut, sizes, lam)
+    order = np.argsort(union - terms[first] - terms[second], kind="stable")
+    chosen = order[min(int(rng.geometric(0.3)) - 1, order.size - 1)]
+    a, b = int(first[chosen]), int(second[chosen])
+    merged = np.array(sizes)
+    merged[a], merged[b] = sizes[a] + sizes[b], 0.0
+    return a, b, int(rng.choice(lam.size, p=merged**2 / (merged**2).sum()))
