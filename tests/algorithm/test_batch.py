@@ -1,124 +1,82 @@
-"""Many starts at once, with an engine that is told what to find: what the host does between the card's rounds."""
+"""Many starts at once, on the stand-in for a GPU: what the host does between the engine's rounds, and that the answer
+is that of one run after the other.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from itertools import count
 
 import numpy as np
 import pytest
 
+import tautcut.algorithm.batch as batch_module
+from stand_in_gpu import StandInGpu
+from strategies import planted_graph, soft_start
 from tautcut.algorithm.batch import run_batch
 from tautcut.algorithm.observers import Progress
-from tautcut.algorithm.stopping import Status, StopRule
+from tautcut.algorithm.solver import run
+from tautcut.algorithm.stopping import PROGRESS, Status, StopRule
 from tautcut.errors import InterruptedRunWarning
-from tautcut.graph import Graph
+from tautcut.kernels.batch import Limits
+from tautcut.kernels.reference import ReferenceKernels
 from tautcut.problem import Problem
 
-PROBLEM = Problem(Graph.from_edges([(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)]), 2)
-LABELS = np.array([[0, 1, 1, 1, 1, 1], [0, 0, 0, 1, 1, 1], [0, 0, 1, 1, 1, 1], [0, 0, 0, 1, 1, 1]])
-CONVERGED = 2
+PROBLEM = Problem(planted_graph(3, 8, seed=0, is_weighted=True), 3)
+STARTS = np.stack([soft_start(24, 3, seed=seed) for seed in range(4)])
+STOP = StopRule(max_iter=40)
 
 
-@dataclass(frozen=True)
-class Look:
-    status: int
-    iterations: int
-    outer: int
-    energy: float
-    best: float
-    relaxed: float
+def test_every_start_ends_as_it_does_alone_and_the_lowest_energy_wins():
+    found = run_batch(PROBLEM, STARTS, StandInGpu(PROBLEM), stop=STOP)
+    alone = [run(PROBLEM, F, ReferenceKernels(PROBLEM), stop=STOP) for F in STARTS]
+    best = min(alone, key=lambda one: one.partition.energy)
+    assert np.allclose(found.energies, [one.partition.energy for one in alone], rtol=1e-12)
+    assert found.iterations.tolist() == [one.n_iter for one in alone]
+    assert np.array_equal(found.best.partition.labels, best.partition.labels)
+    assert np.array_equal(found.best.memberships, best.memberships)
+    assert np.array_equal(found.best.last_memberships, best.last_memberships)
+    assert found.best.status is best.status
+    assert [line.iterations for line in found.best.history] == [line.iterations for line in best.history]
+    for name in ("energy", "relaxed_energy"):
+        ours, theirs = ([getattr(line, name) for line in one.history] for one in (found.best, best))
+        assert np.allclose(ours, theirs, rtol=1e-12)
 
 
-@dataclass
-class StandInBatch:
-    """Starts whose partitions are known; they are done after three looks."""
-
-    starts: np.ndarray
-    interrupt_at: int | None
-    looks_done: int = 0
-
-    def __len__(self) -> int:
-        return len(self.starts)
-
-    @property
-    def best_labels(self) -> np.ndarray:
-        return LABELS[self.starts[:, 0, 0].astype(int)]
-
-    def look(self) -> list[Look]:
-        status = CONVERGED if self.looks_done == 3 else 0
-        energies = [PROBLEM.partition(LABELS[int(F[0, 0])]).energy for F in self.starts]
-        return [Look(status, 10 * self.looks_done, self.looks_done, e, e, 2 * e) for e in energies]
-
-    def run(self) -> Any:
-        for self.looks_done in range(1, 4):
-            if self.interrupt_at == self.looks_done:
-                raise KeyboardInterrupt
-            yield self.look()
-
-    def best(self, s: int) -> tuple[Any, np.ndarray]:
-        labels = LABELS[int(self.starts[s, 0, 0])]
-        return PROBLEM.partition(labels), np.eye(2)[labels]
-
-    def lines(self, s: int, count: int) -> np.ndarray:
-        return np.column_stack([np.arange(count), *np.ones((3, count))])
+def test_labels_stay_in_the_order_of_the_engine():
+    engine = StandInGpu(PROBLEM)
+    found = run_batch(PROBLEM, STARTS, engine, stop=STOP)
+    labels = [engine.in_graph_order(rows) for rows in found.labels]
+    assert np.allclose([PROBLEM.partition(one).energy for one in labels], found.energies, rtol=1e-12)
 
 
-@dataclass
-class StandIn:
-    """The engine: start s is an array whose first number says which partition it ends in."""
-
-    fits: int = 8
-    interrupt_at: int | None = None
-    unit: float = 1.0
-    limits: list[dict[str, Any]] = field(default_factory=list)
-    sizes: list[int] = field(default_factory=list)
-
-    def starts_that_fit(self, wanted: int) -> int:
-        return min(self.fits, wanted)
-
-    def joined(self, tensors: list[np.ndarray]) -> np.ndarray:
-        return np.concatenate(tensors)
-
-    def in_rows(self, starts: np.ndarray) -> np.ndarray:
-        return starts
-
-    def feasible(self, starts: np.ndarray) -> np.ndarray:
-        return starts
-
-    def batch(self, starts: np.ndarray, **limits: Any) -> StandInBatch:
-        self.limits.append(limits)
-        self.sizes.append(len(starts))
-        return StandInBatch(starts, self.interrupt_at)
+def test_ties_keep_the_first():
+    found = run_batch(PROBLEM, STARTS[[1, 1]], StandInGpu(PROBLEM, room=1), stop=STOP)
+    assert found.energies[0] == found.energies[1]
+    assert found.best.partition.energy == found.energies[0]
 
 
-STARTS = np.arange(4.0)[:, None, None] * np.ones((4, 6, 2))
+@pytest.mark.parametrize(("room", "sizes"), [(8, [4]), (3, [3, 1]), (1, [1, 1, 1, 1])])
+def test_starts_that_do_not_fit_together_take_turns(room: int, sizes: list[int]):
+    engine = StandInGpu(PROBLEM, room)
+    found = run_batch(PROBLEM, STARTS, engine, stop=STOP)
+    assert [size for size, _ in engine.batches] == sizes
+    together = run_batch(PROBLEM, STARTS, StandInGpu(PROBLEM), stop=STOP)
+    assert np.array_equal(found.energies, together.energies)
+    assert np.array_equal(found.best.partition.labels, together.best.partition.labels)
 
 
-def test_the_lowest_energy_wins_and_ties_keep_the_first():
-    outcome = run_batch(PROBLEM, STARTS, StandIn(), stop=StopRule(max_iter=77))
-    assert np.array_equal(outcome.best.partition.labels, LABELS[1])
-    assert outcome.best.status is Status.CONVERGED
-    assert outcome.energies.tolist() == [PROBLEM.partition(labels).energy for labels in LABELS]
-    assert outcome.iterations.tolist() == [30] * 4
-    assert np.array_equal(outcome.labels, LABELS)
-    assert [line.outer for line in outcome.best.history] == [0, 1, 2, 3]
+def test_starts_are_projected_onto_the_constraints():
+    labels = np.where(np.arange(24) % 8 == 0, np.arange(24) // 8, -1)
+    labelled = Problem(PROBLEM.graph, 3, labels=labels)
+    found = run_batch(labelled, 3 * STARTS[:1] - 1, StandInGpu(labelled), stop=STOP).best
+    assert np.array_equal(found.memberships[labels >= 0], np.eye(3)[labels[labels >= 0]])
+    assert np.allclose(found.memberships.sum(axis=1), 1)
 
 
-@pytest.mark.parametrize(("fits", "sizes"), [(8, [4]), (3, [3, 1]), (1, [1, 1, 1, 1])])
-def test_starts_that_do_not_fit_together_take_turns(fits: int, sizes: list[int]):
-    engine = StandIn(fits)
-    outcome = run_batch(PROBLEM, STARTS, engine, stop=StopRule())
-    assert engine.sizes == sizes
-    assert np.array_equal(outcome.best.partition.labels, LABELS[1])
-    assert outcome.energies.size == 4
-
-
-def test_the_limits_reach_the_card():
-    engine = StandIn()
+def test_the_limits_reach_the_engine():
+    engine = StandInGpu(PROBLEM)
     run_batch(PROBLEM, STARTS, engine, stop=StopRule(tol=0.5, max_iter=9, max_inner=4, epsilon=0.2, patience=3))
-    expected = {"tol": 0.5, "max_iter": 9, "max_inner": 4, "epsilon": 0.2, "patience": 3, "n_history": 10}
-    assert {name: engine.limits[0][name] for name in expected} == expected
+    assert engine.batches == [(4, Limits(0.5, 9, 4, 0.2, PROGRESS, 3, n_history=10))]
 
 
 def test_observers_see_the_best_start_and_may_stop_the_run():
@@ -128,21 +86,31 @@ def test_observers_see_the_best_start_and_may_stop_the_run():
         seen.append(progress)
         return len(seen) == 2
 
-    outcome = run_batch(PROBLEM, STARTS, StandIn(fits=2), stop=StopRule(), observers=[stop_at_the_second])
-    assert outcome.best.status is Status.STOPPED
-    assert outcome.energies.size == 2  # the second turn never began
-    assert [progress.iterations for progress in seen] == [10, 20]
-    assert seen[0].best_energy == PROBLEM.partition(LABELS[1]).energy
+    found = run_batch(PROBLEM, STARTS, StandInGpu(PROBLEM, room=2), stop=STOP, observers=[stop_at_the_second])
+    assert found.best.status is Status.STOPPED
+    assert found.energies.size == 2  # the second turn never began
+    assert [progress.outer for progress in seen] == [1, 2]
+    assert seen[-1].best_energy == pytest.approx(found.energies.min(), rel=1e-12)
 
 
-def test_a_deadline_ends_the_run():
-    outcome = run_batch(PROBLEM, STARTS, StandIn(), stop=StopRule(time_limit=1e-9))
-    assert outcome.best.status is Status.TIME_SPENT
-    assert outcome.best.n_iter == 1  # it was looked at once
+def test_a_deadline_ends_the_run(monkeypatch: pytest.MonkeyPatch):
+    looks = count(1)
+    monkeypatch.setattr(batch_module, "is_past", lambda moment: next(looks) == 3)
+    found = run_batch(PROBLEM, STARTS, StandInGpu(PROBLEM, room=2), stop=StopRule(tol=0.0, time_limit=1.0))
+    assert found.best.status is Status.TIME_SPENT
+    assert found.best.history[-1].outer == 3  # it was looked at three times
+    assert found.energies.size == 2
 
 
 def test_an_interrupt_returns_the_best_so_far():
+    seen: list[Progress] = []
+
+    def interrupt(progress: Progress) -> None:
+        seen.append(progress)
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+
     with pytest.warns(InterruptedRunWarning, match="best partition so far"):
-        outcome = run_batch(PROBLEM, STARTS, StandIn(fits=2, interrupt_at=2), stop=StopRule())
-    assert outcome.best.status is Status.INTERRUPTED
-    assert np.array_equal(outcome.best.partition.labels, LABELS[1])
+        found = run_batch(PROBLEM, STARTS, StandInGpu(PROBLEM, room=2), stop=STOP, observers=[interrupt])
+    assert found.best.status is Status.INTERRUPTED
+    assert found.best.partition.energy == pytest.approx(min(one.best_energy for one in seen), rel=1e-12)
