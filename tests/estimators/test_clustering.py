@@ -23,8 +23,8 @@ from strategies import planted_graph
 from tautcut import Graph, MTVClustering, balanced_cut_energy
 from tautcut.algorithm.stopping import Status
 from tautcut.errors import GraphWarning, InputError
-from tautcut.estimators import agreeing_memberships
 from tautcut.problem import lam_of_prior
+from tautcut.search.driver import agreeing_memberships
 
 R = 3
 SIZE = 20

@@ -4,19 +4,25 @@ interruption loses what was found.
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-import tautcut.search.driver as restarts
+import tautcut.search.multilevel as multilevel
 from strategies import planted_graph, random_graph
 from tautcut import Graph, Problem, balanced_cut_energy
+from tautcut.algorithm import stopping
 from tautcut.algorithm.observers import Progress
 from tautcut.algorithm.results import Result
 from tautcut.algorithm.stopping import Status, StopRule
 from tautcut.errors import InputError, InterruptedRunWarning
-from tautcut.search.driver import Plan, best_of_starts
+from tautcut.search.driver import best_of_starts
+from tautcut.search.multilevel import MultilevelSearcher
+from tautcut.search.plan import EFFORTS, Effort, Plan, Task
 
 # Random graphs have many local minima, so that starts differ.
 ROUGH = Problem(random_graph(60, 150, seed=0), 3)
@@ -185,8 +191,8 @@ def test_an_interruption_of_any_phase_of_a_search_gives_what_it_had(phase: str) 
 def test_an_observer_sees_the_best_cut_fall_through_all_phases() -> None:
     shown: list[Progress] = []
     result = best(ROUGH, init="multilevel", search="short", n_init=3, observers=[shown.append])
-    # three starts and, the graph being rough, a strong partition; then the best, and after each of the 6 pairs
-    assert [p.phase for p in shown if p.phase != "solve"] == ["starts"] * 4 + ["search"] * 7
+    # three starts and, the graph being rough, a strong partition; then each of their 6 pairs
+    assert [p.phase for p in shown if p.phase != "solve"] == ["starts"] * 4 + ["search"] * 6
     assert shown[-1].phase == "solve"
     energies = [p.best_energy for p in shown if p.phase != "solve"]
     assert energies == sorted(energies, reverse=True)
@@ -235,14 +241,44 @@ def test_what_the_parts_refuse_is_named(name: str, value: str) -> None:
         best(ROUGH, **{name: value})
 
 
+def n_starts(problem: Problem, **settings: Any) -> int:
+    return MultilevelSearcher(Task(problem, Plan(**settings))).n_starts
+
+
 def test_a_start_is_not_repeated_where_all_would_be_the_same() -> None:
     labels = np.full(60, -1)
     labels[:3] = 0, 1, 2
-    assert Plan().n_starts(Problem(ROUGH.graph, 3, labels=labels)) == 1
-    assert Plan(search="none").n_starts(ROUGH) == 1
-    assert Plan(init="ncut").n_starts(ROUGH) == 1
-    assert 2 <= Plan().n_starts(ROUGH) <= 8
-    assert Plan(n_init=3).n_starts(ROUGH) == 3
+    assert n_starts(Problem(ROUGH.graph, 3, labels=labels)) == 1
+    assert n_starts(ROUGH, search="none") == 1
+    assert n_starts(ROUGH, init="ncut") == 1
+    assert n_starts(ROUGH) == n_starts(ROUGH, init="multilevel") == 8
+    assert n_starts(ROUGH, search="thorough") == 16
+    assert n_starts(ROUGH, n_init=3) == 3
+
+
+def test_what_labels_and_two_clusters_leave_of_an_effort() -> None:
+    """Clusters with names cannot be merged and split, and neither can two clusters."""
+    labels = np.full(60, -1)
+    labels[:3] = 0, 1, 2
+    named = Task(Problem(ROUGH.graph, 3, labels=labels), Plan(init="random"))
+    assert named.init == "labels"
+    assert named.effort == Effort(is_refined=True, combinations=EFFORTS["short"].combinations)
+    assert Task(named.problem, Plan(search="none")).effort == Effort()
+    own = np.full((60, 3), 1 / 3)
+    assert Task(named.problem, Plan(init=own)).init is own
+    pair = Task(Problem(ROUGH.graph, 2), Plan())
+    assert pair.effort == replace(EFFORTS["short"], children=0, generations=0)
+    assert Task(ROUGH, Plan()).effort is EFFORTS["short"]
+
+
+def test_the_time_limit_is_that_of_all_starts_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = itertools.count()
+    monkeypatch.setattr(stopping, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+    watch = Watch()
+    result = best(ROUGH, n_init=50, stop=StopRule(time_limit=100.0, tol=0.0), observers=[watch])
+    assert result.status is Status.TIME_SPENT
+    assert len(watch.best) < 50
+    assert result.partition.energy == min(watch.best.values())
 
 
 def test_numpy_numbers_are_whole_numbers() -> None:
@@ -274,7 +310,7 @@ def test_noisy_graphs_get_a_strong_partition(
     def record(problem: Problem, *, imbalance: float) -> None:
         asked.append(imbalance)
 
-    monkeypatch.setattr(restarts, "strong_partition", record)
+    monkeypatch.setattr(multilevel, "strong_partition", record)
     rng = np.random.default_rng(0)
     block = np.arange(120) // 40
     own = np.repeat(np.arange(120), 4)
@@ -287,8 +323,8 @@ def test_noisy_graphs_get_a_strong_partition(
 
 
 def test_large_graphs_are_spared_the_slow_partitioner(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(restarts, "_STRONG_WORK", 3)
-    monkeypatch.setattr(restarts, "_NOISY_SHARE", 0.0)
-    monkeypatch.setattr(restarts, "strong_partition", lambda problem, imbalance: pytest.fail("it was asked"))
+    monkeypatch.setattr(multilevel, "_STRONG_WORK", 3)
+    monkeypatch.setattr(multilevel, "_NOISY_SHARE", 0.0)
+    monkeypatch.setattr(multilevel, "strong_partition", lambda problem, imbalance: pytest.fail("it was asked"))
     ring = Graph.from_edges([(i, (i + 1) % 30) for i in range(30)])
     best_of_starts(Problem(ring, 3), Plan(), rng=np.random.default_rng(0))

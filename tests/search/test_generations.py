@@ -1,172 +1,182 @@
-"""The search on a GPU, with a stand-in for the card: its tensors are arrays, and Algorithm 1 ends where it began."""
+"""The search on a GPU, with the stand-in for one."""
 
 from __future__ import annotations
 
-import sys
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-import tautcut.search.generations as evolution
-from tautcut import Graph, Problem
-from tautcut.algorithm.results import Result
+from stand_in_gpu import StandInGpu, use_stand_in
+from strategies import planted_graph
+from tautcut import Graph, MTVClassifier, MTVClustering, Problem
 from tautcut.algorithm.stopping import Status, StopRule
 from tautcut.errors import InterruptedRunWarning
-from tautcut.kernels.cpu.moves import descend, finest_level, weights_between
-from tautcut.problem import cuts
-from tautcut.search.driver import Plan, best_of_starts
-from tautcut.search.starts import soften
+from tautcut.search.driver import best_of_starts
+from tautcut.search.generations import STARTS, GenerationSearcher
+from tautcut.search.plan import EFFORTS, Plan, Task
+from tautcut.search.population import Population
 
 RINGS = [(9 * c + i, 9 * c + (i + 1) % 9) for c in range(3) for i in range(9)]
 PROBLEM = Problem(Graph.from_edges([*RINGS, (0, 9), (9, 18), (18, 0)]), 3)
 TRUTH = np.arange(27) // 9
-
-
-class Card:
-    """The engine."""
-
-    problem = PROBLEM
-    unit = 1.0
-
-    def starts_that_fit(self, wanted: int = 1) -> int:
-        return wanted
-
-    def starts_of_gpu(self, wanted: int) -> int:
-        return wanted
-
-    def joined(self, tensors: list[np.ndarray]) -> np.ndarray:
-        return np.concatenate(tensors)
-
-    def in_graph_order(self, rows: np.ndarray) -> np.ndarray:
-        return rows
-
-
-class Moves:
-    """Moves by the processor; a split is a cut in the order of the vertices."""
-
-    def __init__(self, kernels: Card, smallest: np.ndarray) -> None:
-        self._smallest = smallest
-
-    def labels_of(self, labels: np.ndarray) -> np.ndarray:
-        return labels[None]
-
-    def soften(self, labels: np.ndarray, softness: float) -> np.ndarray:
-        return np.stack([soften(one, 3, softness) for one in labels])
-
-    def mix(self, first: np.ndarray, second: np.ndarray, softness: float) -> np.ndarray:
-        return self.soften(np.stack([first, second]), softness).mean(axis=0)
-
-    def energies(self, labels: np.ndarray) -> np.ndarray:
-        found = [PROBLEM.partition(one) for one in labels]
-        return np.array([p.energy + 1e12 * bool((p.sizes < self._smallest).any()) for p in found])
-
-    def clusters(self, labels: np.ndarray) -> tuple[np.ndarray, ...]:
-        level = finest_level(PROBLEM.graph, PROBLEM.is_labelled)
-        sizes = np.bincount(labels, minlength=3).astype(float)
-        return cuts(PROBLEM.graph, labels, 3), sizes, weights_between(level, labels, 3)
-
-    def descend(self, labels: np.ndarray) -> np.ndarray:
-        level = finest_level(PROBLEM.graph, PROBLEM.is_labelled)
-        return np.stack([descend(level, one, PROBLEM.lam, self._smallest.astype(float))[0] for one in labels])
-
-    def merge_and_split(
-        self, labels: np.ndarray, plans: list[tuple[int, int, int]], shares: np.ndarray, seed: int
-    ) -> np.ndarray:
-        made = labels.copy()
-        for one, (a, b, c), share in zip(made, plans, shares, strict=True):
-            one[one == b] = a
-            members = np.flatnonzero(one == c)
-            one[members[: max(1, int(share * members.size))]] = b
-        return made
-
-
-class Tools:
-    """The linear algebra of starts; its normalised cut is bad."""
-
-    def __init__(self, kernels: Card) -> None:
-        pass
-
-    def normalised_cut(self, n_clusters: int, *, rng: np.random.Generator) -> np.ndarray:
-        return np.arange(27) % n_clusters
-
-    def diffuse_seeds(self, vertices: np.ndarray) -> np.ndarray:
-        labels = np.stack([np.abs(np.arange(27)[:, None] - one).argmin(axis=1) for one in vertices])
-        return np.stack([soften(one, 3) for one in labels])
+LABELLED = Problem(PROBLEM.graph, 3, labels=np.where(np.arange(27) % 9 == 4, TRUTH, -1))
 
 
 @pytest.fixture
-def runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The number of starts of each batch that reaches the card."""
-    seen: list[int] = []
-
-    def run_batch(problem: Problem, starts: Any, kernels: Card, **options: Any) -> Any:
-        seen.append(len(starts))
-        labels = np.stack([F.argmax(axis=1) for F in starts])
-        found = [problem.partition(one) for one in labels]
-        best = min(found, key=lambda p: p.energy)
-        F = soften(best.labels, 3)
-        result = Result(problem, best, F, best.energy, Status.SETTLED, (), F)
-        return SimpleNamespace(best=result, labels=labels)
-
-    monkeypatch.setitem(sys.modules, "tautcut.kernels.gpu.moves", SimpleNamespace(GpuMoves=Moves))
-    monkeypatch.setitem(sys.modules, "tautcut.kernels.gpu.spectral", SimpleNamespace(GpuSpectral=Tools))
-    monkeypatch.setattr(evolution, "run_batch", run_batch)
-    monkeypatch.setattr("tautcut.search.driver.run_batch", run_batch)
-    monkeypatch.setattr("tautcut.search.driver.runs_on_gpu", lambda problem, device: device == "cuda")
-    monkeypatch.setattr("tautcut.search.driver.gpu_engine", lambda problem, dtype: Card())
-    return seen
+def engines(monkeypatch: pytest.MonkeyPatch) -> list[StandInGpu]:
+    return use_stand_in(monkeypatch)
 
 
-@pytest.mark.usefixtures("runs")
-def test_generations_find_what_the_starts_did_not():
-    population = evolution.Generations(Card(), np.full(3, 2), stop=StopRule())
-    _, first = population.solve(np.stack([soften(np.arange(27) % 3, 3), soften(np.arange(27) // 5 % 3, 3)]))
-    energies = [first.energy, *(p.energy for _, p in population.generations(8, rng=np.random.default_rng(0)))]
-    assert sorted(energies, reverse=True) == energies
-    assert energies[-1] == PROBLEM.partition(TRUTH).energy < energies[0]
+def best(problem: Problem = PROBLEM, *, observers: Any = (), **settings: Any) -> Any:
+    return best_of_starts(problem, Plan(device="cuda", **settings), rng=np.random.default_rng(0), observers=observers)
 
 
-@pytest.mark.usefixtures("runs")
-def test_a_population_of_partitions_with_an_empty_cluster_goes_on():
-    population = evolution.Generations(Card(), np.ones(3), stop=StopRule())
-    _, worst = population.solve(soften(np.arange(27) // 14, 3)[None])
-    assert worst.energy == np.inf
-    assert next(population.generations(1, rng=np.random.default_rng(0)))[1].energy < np.inf
+def sizes_of_batches(engines: list[StandInGpu]) -> list[int]:
+    (engine,) = engines
+    return [size for size, _ in engine.batches]
 
 
-def test_a_plan_for_the_card_searches_there(runs: list[int]):
-    result = best_of_starts(PROBLEM, Plan(device="cuda"), rng=np.random.default_rng(0))
-    assert runs == [evolution.STARTS] * 17 + [1]  # starts, generations, and Algorithm 1 from the best
+def test_a_plan_for_a_gpu_searches_there(engines: list[StandInGpu]):
+    result = best()
+    n_generations = EFFORTS["short"].generations
+    # the starts, the generations, and Algorithm 1 from the best partition
+    assert sizes_of_batches(engines) == [STARTS] * (1 + n_generations) + [1]
     assert result.partition.energy == PROBLEM.partition(TRUTH).energy
+    assert np.array_equal(result.memberships.argmax(axis=1), result.partition.labels)
     again = best_of_starts(PROBLEM, Plan(device="cuda"), rng=np.random.default_rng(0))
     assert np.array_equal(result.partition.labels, again.partition.labels)
 
 
-def test_without_a_search_the_starts_are_all(runs: list[int]):
-    plan = Plan(device="cuda", init="ncut-seeds", n_init=4, search="none")
-    best_of_starts(PROBLEM, plan, rng=np.random.default_rng(0))
-    assert runs == [4]
+def test_without_a_search_the_starts_are_all(engines: list[StandInGpu]):
+    best(init="ncut-seeds", n_init=4, search="none")
+    assert sizes_of_batches(engines) == [4]
 
 
-def test_an_observer_may_stop_the_search(runs: list[int]):
-    result = best_of_starts(PROBLEM, Plan(device="cuda"), rng=np.random.default_rng(0), observers=[lambda seen: True])
+def test_labels_are_one_start_and_stay(engines: list[StandInGpu]):
+    result = best(LABELLED)
+    assert sizes_of_batches(engines) == [1]
+    assert np.array_equal(result.partition.labels, TRUTH)
+    assert result.history  # the run is kept: no other follows
+
+
+@pytest.mark.usefixtures("engines")
+@pytest.mark.parametrize(
+    ("problem", "settings", "expected"),
+    [
+        (PROBLEM, {}, STARTS),
+        (PROBLEM, {"search": "thorough", "init": "random"}, 2 * STARTS),
+        (PROBLEM, {"init": "multilevel"}, STARTS),
+        (PROBLEM, {"init": "ncut"}, 1),
+        (PROBLEM, {"init": np.full((27, 3), 1 / 3)}, 1),
+        (PROBLEM, {"search": "none"}, 1),
+        (PROBLEM, {"n_init": 4}, 4),
+        (LABELLED, {}, 1),
+    ],
+)
+def test_how_many_starts_a_gpu_gets(problem: Problem, settings: dict[str, Any], expected: int):
+    assert GenerationSearcher(Task(problem, Plan(device="cuda", **settings))).n_starts == expected
+
+
+@pytest.mark.usefixtures("engines")
+def test_large_graphs_get_fewer_generations():
+    def n_generations(problem: Problem) -> int:
+        return GenerationSearcher(Task(problem, Plan(device="cuda")))._n_generations
+
+    assert n_generations(PROBLEM) == EFFORTS["short"].generations
+    assert n_generations(Problem(PROBLEM.graph, 2)) == n_generations(LABELLED) == 0
+    ring = Graph.from_edges([(i, (i + 1) % 300_000) for i in range(300_000)])
+    assert n_generations(Problem(ring, 3)) == EFFORTS["short"].generations // 2
+
+
+@pytest.mark.parametrize("init", ["multilevel", "random", "ncut", "ncut-seeds"])
+def test_a_start_by_name_is_the_same_start_on_every_device(engines: list[StandInGpu], init: str):
+    """Nothing is rerouted: what the GPU is sent is what the processor would solve."""
+    sent: list[np.ndarray] = []
+    feasible = StandInGpu.feasible
+
+    def record(self: StandInGpu, starts: Any) -> Any:
+        found = feasible(self, starts)
+        sent.append(np.stack([self.in_graph_order(F) for F in found]))
+        return found
+
+    StandInGpu.feasible = record  # type: ignore[method-assign]
+    try:
+        best(init=init, n_init=2, search="none")
+    finally:
+        StandInGpu.feasible = feasible  # type: ignore[method-assign]
+    from tautcut.kernels.reference import project
+    from tautcut.search.starts import start_maker
+
+    rng = np.random.default_rng(0)
+    generators = rng.spawn(2)
+    make = start_maker(PROBLEM, init, rng=rng)
+    expected = [project(make(number, one), PROBLEM.labels) for number, one in enumerate(generators)]
+    np.testing.assert_allclose(sent[0], np.stack(expected), atol=1e-12)
+    assert len(engines) == 1
+
+
+@pytest.mark.usefixtures("engines")
+def test_children_find_what_the_starts_did_not():
+    searcher = GenerationSearcher(Task(PROBLEM, Plan(device="cuda", min_cluster_size=2)))
+    population, rng = Population(np.full(3, 2), searcher.capacity), np.random.default_rng(0)
+    for labels in (np.arange(27) % 3, np.arange(27) // 5 % 3):
+        population.found(PROBLEM.partition(labels))
+    first = population[0].energy
+    for child in searcher.children(population, rng=rng):
+        assert child.run is None
+        population.add(child.partition)
+        assert len(population) <= searcher.capacity
+    assert population[0].energy == PROBLEM.partition(TRUTH).energy < first
+
+
+@pytest.mark.usefixtures("engines")
+def test_a_population_of_partitions_with_an_empty_cluster_goes_on():
+    searcher = GenerationSearcher(Task(PROBLEM, Plan(device="cuda", min_cluster_size=1)))
+    population = Population(np.ones(3, dtype=np.int64), searcher.capacity)
+    population.found(PROBLEM.partition(np.arange(27) // 14))
+    assert population[0].energy == np.inf
+    for child in searcher.children(population, rng=np.random.default_rng(0)):
+        population.add(child.partition)
+    assert population[0].energy < np.inf
+
+
+def test_an_observer_may_stop_the_search(engines: list[StandInGpu]):
+    result = best(observers=[lambda seen: seen.phase == "starts"])
     assert result.status is Status.STOPPED
-    assert len(runs) == 1
+    assert sizes_of_batches(engines) == [STARTS]
     assert (result.partition.sizes > 0).all()
 
 
-@pytest.mark.usefixtures("runs")
+@pytest.mark.usefixtures("engines")
 def test_an_interrupt_returns_the_best_so_far():
     seen: list[float] = []
 
     def interrupt(progress: Any) -> None:
-        seen.append(progress.best_energy)
-        if len(seen) == 3:
-            raise KeyboardInterrupt
+        if progress.phase == "search":
+            seen.append(progress.best_energy)
+            if len(seen) == 3:
+                raise KeyboardInterrupt
 
     with pytest.warns(InterruptedRunWarning):
-        result = best_of_starts(PROBLEM, Plan(device="cuda"), rng=np.random.default_rng(0), observers=[interrupt])
+        result = best(observers=[interrupt])
     assert result.status is Status.INTERRUPTED
-    assert result.partition.energy == min(seen)
+    assert result.partition.energy == pytest.approx(min(seen))
+
+
+def test_a_deadline_ends_the_search(engines: list[StandInGpu]):
+    result = best(stop=StopRule(time_limit=1e-9))
+    assert result.status is Status.TIME_SPENT
+    assert sizes_of_batches(engines) == [STARTS]
+
+
+def test_the_estimators_run_on_a_gpu(engines: list[StandInGpu]):
+    graph = planted_graph(3, 15, seed=0)
+    truth = np.repeat([0, 1, 2], 15)
+    labels = MTVClustering(3, affinity="precomputed", device="cuda", random_state=0).fit_predict(graph)
+    assert all(np.unique(labels[truth == r]).size == 1 for r in range(3))
+    assert np.unique(labels).size == 3
+    known = np.where(np.arange(45) % 15 == 0, truth, -1)
+    model = MTVClassifier(affinity="precomputed", device="auto").fit(graph, known)
+    assert np.array_equal(model.transduction_, truth)
+    assert len(engines) == 2

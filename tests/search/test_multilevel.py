@@ -4,6 +4,7 @@ small.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,14 +18,16 @@ from tautcut import Problem
 from tautcut.errors import InputError
 from tautcut.kernels.cpu.moves import descend, finest_level, induced, weights_between
 from tautcut.problem import Partition, lam_of_prior
-from tautcut.search.multilevel import MultilevelSearch, smallest_sizes
+from tautcut.search.multilevel import MultilevelSearcher, VCycles
+from tautcut.search.plan import Plan, Task
+from tautcut.search.population import Population
 
 GRAPH = random_graph(60, 150, seed=0, is_weighted=True)
 PROBLEM = Problem(GRAPH, 3)
 LEVEL = finest_level(GRAPH, PROBLEM.is_labelled)
 # Large enough to be coarsened: more than 60 vertices for each cluster.
 LARGE = Problem(planted_graph(3, 100, seed=0), 3)
-METHODS = ("refine", "combine", "evolve")
+METHODS = ("refine", "combine", "children")
 
 
 def some_labels(n_vertices: int, n_clusters: int, *, seed: int = 0) -> np.ndarray:
@@ -37,16 +40,27 @@ def some_labels(n_vertices: int, n_clusters: int, *, seed: int = 0) -> np.ndarra
 
 def searched(method: str, problem: Problem, labels: np.ndarray, *, smallest: int = 1, seed: int = 0) -> Partition:
     """What one way of searching makes of these labels."""
-    search = MultilevelSearch(problem, smallest_sizes(problem, smallest), children=5)
+    task = Task(problem, Plan(min_cluster_size=smallest))
     partition, rng = problem.partition(labels), np.random.default_rng(seed)
+    cycles = VCycles(problem, task.smallest, children=min(5, task.effort.children))
     if method == "refine":
-        return search.refine(partition, rng=rng)
-    fixed = problem.is_labelled
-    shifted = np.where(fixed, labels, np.roll(labels, 1))
+        return cycles.refine(partition, rng=rng)
+    shifted = problem.partition(np.where(problem.is_labelled, labels, np.roll(labels, 1)))
     if method == "combine":
-        return search.combine(partition, problem.partition(shifted), rng=rng)
-    *_, last = search.evolve([partition, problem.partition(shifted)], 3, rng=rng)
+        return cycles.combine(partition, shifted, rng=rng)
+    *_, last = evolved(task, [partition, shifted], rng)
     return last
+
+
+def evolved(task: Task, founders: list[Partition], rng: np.random.Generator) -> Iterator[Partition]:
+    """The best of a population, at first and after each child."""
+    population = Population(task.smallest)
+    for founder in founders:
+        population.found(founder)
+    yield population[0]
+    for child in MultilevelSearcher(task).children(population, rng=rng):
+        population.add(child.partition)
+        yield population[0]
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -81,7 +95,7 @@ def test_a_search_keeps_clusters_large_enough(method: str, smallest: int) -> Non
             assert after.energy < before.energy
 
 
-@pytest.mark.parametrize("method", ["refine", "combine", "evolve"])
+@pytest.mark.parametrize("method", METHODS)
 def test_a_search_on_coarser_levels_keeps_its_promises(method: str) -> None:
     labels = some_labels(300, 3)
     before = LARGE.partition(labels)
@@ -102,13 +116,18 @@ def test_a_seed_decides_a_search() -> None:
         np.testing.assert_array_equal(a.labels, b.labels)
 
 
-def test_evolution_shows_the_best_so_far_after_each_step() -> None:
-    search = MultilevelSearch(PROBLEM, smallest_sizes(PROBLEM, 1), children=2)
-    population = [PROBLEM.partition(some_labels(60, 3, seed=seed)) for seed in range(3)]
-    energies = [best.energy for best in search.evolve(population, 6, rng=np.random.default_rng(0))]
-    assert len(energies) == 7
-    assert energies[0] == min(partition.energy for partition in population)
+def test_the_best_of_a_population_never_gets_worse() -> None:
+    founders = [PROBLEM.partition(some_labels(60, 3, seed=seed)) for seed in range(4)]
+    task = Task(PROBLEM, Plan(min_cluster_size=1))
+    energies = [best.energy for best in evolved(task, founders, np.random.default_rng(0))]
+    assert len(energies) == 1 + 6  # each pair of founders once
+    assert energies[0] == min(partition.energy for partition in founders)
     assert energies == sorted(energies, reverse=True)
+    assert energies[-1] < energies[0]
+
+
+def smallest_sizes(problem: Problem, asked: Any) -> np.ndarray:
+    return Task(problem, Plan(min_cluster_size=asked)).smallest
 
 
 def test_the_default_smallest_size_is_a_quarter_of_the_expected_one() -> None:

@@ -15,7 +15,11 @@ from tautcut import Graph, MTVClustering, Problem
 from tautcut.errors import EngineUnavailableError, InputError
 from tautcut.kernels.reference import project
 from tautcut.problem import lam_of_prior
-from tautcut.search.starts import NAMES, fill_empty, integer_weights, multilevel_partition, soften, start_maker
+from tautcut.search.partitioners import fill_empty, integer_weights, partition_level
+from tautcut.search.plan import INITS, Plan, Task
+from tautcut.search.starts import soften, start_maker
+
+NAMES = [name for name in INITS if name != "auto"]
 
 BLOCKS = np.repeat(np.arange(3), 20)
 PARTITIONERS = ("pymetis", "mtkahypar")
@@ -43,7 +47,7 @@ def start(problem: Problem, init: Any, *, seed: int = 0, number: int = 0) -> np.
 
 
 def partition(problem: Problem, *, imbalance: float = 0.03, seed: int = 0) -> np.ndarray:
-    return multilevel_partition(problem, imbalance=imbalance, rng=np.random.default_rng(seed))
+    return partition_level(problem.graph, problem.shares, imbalance=imbalance, rng=np.random.default_rng(seed))
 
 
 @pytest.fixture(params=PARTITIONERS)
@@ -125,12 +129,12 @@ def test_softening_moves_towards_the_barycentre() -> None:
 # ---------------------------------------------------------------- labels, and the user's own array
 
 
-@pytest.mark.parametrize("init", NAMES)
+@pytest.mark.parametrize("init", INITS)
 def test_with_labels_a_start_is_the_labels_propagated(init: str) -> None:
     labels = np.full(60, -1)
     labels[[0, 23, 44]] = 0, 1, 2
     problem = Problem(planted_graph(3, 20, seed=0), 3, labels=labels)
-    F = start(problem, init)
+    F = start(problem, Task(problem, Plan(init=init)).init)
     L = np.diag(problem.graph.degrees) - problem.graph.to_scipy().toarray()
     B = (labels[:, None] == np.arange(3)).astype(float)
     np.testing.assert_allclose(F, np.linalg.solve(np.eye(60) + L, B), atol=1e-5)
@@ -154,8 +158,8 @@ def test_an_array_of_another_shape_is_refused(shape: tuple[int, ...]) -> None:
 
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
     with pytest.raises(InputError, match="'magic'") as raised:
-        start(PROBLEMS["planted"], "magic")
-    assert all(name in str(raised.value) for name in NAMES)
+        Plan(init="magic")
+    assert all(name in str(raised.value) for name in INITS)
 
 
 # ---------------------------------------------------------------- partitioners

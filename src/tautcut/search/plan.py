@@ -71,8 +71,10 @@ EFFORTS = {
         strong=(0.03, 0.1, 0.3),
     ),
 }  # fmt: skip
-# Clusters with names can neither be merged nor trade places, and one start, the labels' own, is all there is.
-_WITH_LABELS = {name: Effort(is_refined=effort.is_refined) for name, effort in EFFORTS.items()}
+# Where labels are fixed, clusters have names: none is merged or split, and the labels' own start is the only one.
+_WITH_LABELS = {
+    name: Effort(is_refined=effort.is_refined, combinations=effort.combinations) for name, effort in EFFORTS.items()
+}
 
 
 @dataclass(frozen=True, eq=False)
