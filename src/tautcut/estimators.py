@@ -37,6 +37,7 @@ from tautcut.graph.diagnostics import Diagnosis
 from tautcut.graph.neighbors import Metric, Weights, nearest, neighbor_graph
 from tautcut.kernels.devices import exact_finder, resolved
 from tautcut.problem import Problem, lam_of_prior
+from tautcut.records.records import plain_setting
 from tautcut.search.driver import best_of_starts
 from tautcut.search.plan import Plan
 
@@ -129,7 +130,6 @@ class _MTVEstimator(BaseEstimator):
     @property
     def confidence_(self) -> FloatArray:
         """How firmly the neighbours of each point agree on its label, from 0 to 1, shape (n_samples,)."""
-        check_is_fitted(self, "result_")
         return self.result_.confidence
 
     def report(
@@ -143,7 +143,7 @@ class _MTVEstimator(BaseEstimator):
         diagnosis: Diagnosis | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> Path:
-        """Write a page to look at, one HTML file: what was found, how firmly, on what graph, and how to repeat it.
+        """Write the page that `tautcut cluster --report` writes: one HTML file that opens without a network.
 
         Parameters
         ----------
@@ -180,8 +180,8 @@ class _MTVEstimator(BaseEstimator):
 
     def _changed_params(self) -> dict[str, Any]:
         """The parameters that differ from their defaults, and how the model is called."""
-        defaults = type(self)().get_params()
-        changed = {name: value for name, value in self.get_params().items() if np.any(value != defaults[name])}
+        defaults, given = type(self)().get_params(), self.get_params()
+        changed = {name: plain_setting(given[name]) for name in defaults if np.any(given[name] != defaults[name])}
         return {"model": type(self).__name__, **changed}
 
     def _cluster_names(self) -> Sequence[Any]:
@@ -209,64 +209,108 @@ class _MTVEstimator(BaseEstimator):
 
 
 class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, _MTVEstimator):
-    """Cluster by Multiclass Total Variation: minimise Σ_r Cut(A_r, A_rᶜ) / min{λ_r |A_r|, |A_rᶜ|}.
+    """Cluster points, or the vertices of a graph, into a given number of groups.
+
+    Points become a graph in which each is joined to its nearest neighbours. The answer is a partition that cuts few
+    edges for the size of its clusters: it minimises the balanced cut
+
+        (P) = Σ_r Cut(A_r, A_rᶜ) / min{λ_r |A_r|, |A_rᶜ|}
+
+    by Multiclass Total Variation and a search around it.
 
     Parameters
     ----------
     n_clusters : int, default 8
-        R.
+        How many clusters to look for. All of them are found, whether the data has so many or not;
+        `tautcut.suggestion.suggest_n_clusters` compares several numbers.
     affinity : {"knn", "precomputed"}, default "knn"
-        "knn" builds the nearest-neighbour graph of the rows of X, an array, a scipy sparse matrix or a pandas or
-        polars frame; with "precomputed", X is the graph: scipy sparse, dense, a frame, `Graph`, networkx or igraph.
+        What X is. With "knn", X holds features, a row for each point (an array, a scipy sparse matrix, a pandas or
+        polars frame), and the graph is that of the nearest neighbours. With "precomputed", X is itself the graph: a
+        scipy sparse or dense matrix of similarities, a `Graph`, or a graph of networkx or igraph.
     n_neighbors : int, default 10
-        Neighbours of each point, for "knn" and for `predict`.
+        How many neighbours each point is joined to, and how many fitted points `predict` asks about a new one. More
+        make the graph smoother, fewer keep thin groups apart. For "knn" alone.
+    metric : {"euclidean", "cosine"}, default "euclidean"
+        The distance by which neighbours are near: Euclidean, or 1 − cos of the angle, which suits texts and other
+        directions. For "knn" alone.
+    weights : {"binary", "self-tuning", "gaussian"}, default "binary"
+        How much an edge counts when it is cut: 1 each; or less the longer it is, measured by the distances around its
+        two ends ("self-tuning") or by one length for the whole graph ("gaussian"). For "knn" alone; `knn_graph` has
+        the formulas.
     class_prior : array-like of shape (n_clusters,), default None
-        Expected share π_r of each cluster, λ_r = (1 − π_r)/π_r. None is 1/R each, the paper's λ = R − 1.
-    init : {"multilevel", "ncut-seeds", "ncut", "random"} or array of shape (n_samples, n_clusters)
-        The starts: a multilevel partition; the paper's procedures (b) and (a); noise; or your own.
+        The share of all points that each cluster is expected to hold; the shares sum to 1. They move the balance of
+        the cut (λ_r = (1 − π_r) / π_r) and do not force sizes. None expects equal shares, the paper's λ = R − 1.
+    init : {"auto", "multilevel", "ncut-seeds", "ncut", "random"} or array (n_samples, n_clusters), default "auto"
+        Where runs start. "auto" is "multilevel" on the processor and "ncut-seeds" on a GPU. The others mean the same
+        on every device:
+
+        - "multilevel": a partition by a multilevel graph partitioner;
+        - "ncut-seeds": one random point of each cluster of the normalised cut, spread over the graph (the paper's
+          procedure (b));
+        - "ncut": the clusters of the normalised cut (the paper's procedure (a));
+        - "random": noise;
+        - an array: your own memberships, one row for each point; they are projected onto the simplex.
     n_init : int or "auto", default "auto"
-        Starts; the lowest energy wins. "auto" is 2 to 8 multilevel starts, more on smaller graphs, and 1 of others;
-        on a GPU it is 15.
+        How many starts to make; the partition of the lowest energy wins. "auto" takes 2 to 8 multilevel starts, more on
+        smaller graphs, 15 drawn starts on a GPU, and 1 where all starts would be alike or each would be solved in
+        full; `search="thorough"` doubles those that the search begins with.
     algorithm : {"fast", "paper"}, default "fast"
-        "paper" is Algorithm 1 as printed.
+        "paper" is Algorithm 1 as printed, run until the relaxed energy stops changing. "fast" takes shorter steps, and
+        also stops once the partition no longer improves.
     search : {"short", "thorough", "none"}, default "short"
-        The search around the starts: V-cycles, merged and split clusters, combined partitions (decision 0012; on a
-        GPU, generations of such partitions, decision 0022).
+        How long to look for lower energies around the starts: by moving single points, by merging and splitting
+        clusters, and by combining partitions. "thorough" takes several times as long as "short"; "none" leaves it to
+        Algorithm 1 alone.
     min_cluster_size : int, default None
-        The search keeps every cluster at least this large. None is a quarter of the expected size.
+        The fewest points that a cluster should have: the search prefers any partition that keeps to it over one that
+        does not. None is a quarter of the expected size. Without a search it has no effect.
     max_iter : int, default 2000
-        Inner iterations per start.
+        The most inner iterations of Algorithm 1 in one run. A run that reaches it says so in `status_`.
     tol : float, default 1e-4
-        Relative change of the relaxed energy at which a start has converged.
+        A run of Algorithm 1 has converged once its relaxed energy changes by less than this share of itself from one
+        outer step to the next.
     device : {"cpu", "cuda", "auto", "reference"}, default "cpu"
-        "cuda" is an NVIDIA GPU, from neighbours to the search, which there starts from the normalised cut; it needs
-        torch. "auto" takes a GPU where there is one, and says so with `verbose=True`. "reference" is the plain float64
-        oracle.
+        Where to compute. "cuda" is an NVIDIA GPU, for everything from the neighbours to the search; it needs torch.
+        "auto" takes a GPU where there is one, and says which it took with `verbose=True`. "reference" is the plain
+        NumPy engine that the others are tested against: exact, slow, for small graphs.
     dtype : {"float32", "float64"}, default "float32"
+        The precision of Algorithm 1. A GPU has "float32" alone; "reference" always computes in float64.
     n_jobs : int, default None
-        Starts at a time, as joblib tasks.
+        How many starts to run at a time as joblib tasks; −1 is one for each core. None uses threads inside this
+        process. The labels do not depend on it.
     verbose : bool, default False
-        Show a progress bar.
-    random_state : int, Generator, RandomState or None
+        Show progress bars on standard error.
+    random_state : int, Generator, RandomState or None, default None
+        Seeds everything that is drawn. A whole number makes a fit repeatable; None differs from fit to fit.
 
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
+        The cluster of each point, from 0 to n_clusters − 1. The numbers themselves mean nothing.
     memberships_ : ndarray of shape (n_samples, n_clusters)
-        Rows on the simplex; the largest entry is the label's.
+        How far each point belongs to each cluster: rows are ≥ 0 and sum to 1, and the largest entry is the label's.
+    confidence_ : ndarray of shape (n_samples,)
+        How firmly the neighbours of each point agree on its cluster, from 0 (they are divided) to 1 (all in one).
     energy_ : float
-        (P) of `labels_`.
+        The balanced cut (P) of `labels_`: what was minimised. Lower is better, on the same graph and `class_prior`.
     relaxed_energy_ : float
+        The relaxed energy Σ_r E(f_r) with which Algorithm 1 ended; NaN if it was stopped before it began.
     status_ : Status
-        Why the run stopped, as a sentence.
+        Why the run stopped; `str(status_)` is a sentence that also says what to do about it.
     n_iter_ : int
+        Inner iterations of the run of Algorithm 1 behind the answer.
     history_ : tuple of Step
+        The course of that run: a line for each outer step, with iterations, relaxed energy and energy.
+    result_ : Result
+        The whole result: problem, partition, memberships, status, history, and the last F of Algorithm 1.
     graph_ : Graph
+        The graph that was cut; `graph_.diagnose()` says what it is like.
     nodes_ : sequence of length n_samples
-        The names of the rows or vertices: nodes of networkx, names of igraph, the index of pandas, else 0, 1, ….
+        The names of the points: nodes of networkx, names of igraph, the index of a pandas frame, or else 0, 1, 2, ….
     n_features_in_ : int
+        How many columns X had in `fit`; with "precomputed", how many vertices.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only if X is a frame whose columns have strings for names.
+        The names of the columns, if X was a frame whose columns have strings for names.
 
     References
     ----------
@@ -313,7 +357,15 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         )  # fmt: skip
 
     def fit(self, X: Any, y: Any = None) -> MTVClustering:
-        """Cluster the rows of X, or the vertices of the graph X; y is ignored."""
+        """Cluster the rows of X, or the vertices of the graph X.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, frame or graph
+            Features or a graph, as `affinity` says.
+        y : ignored
+            It is there because scikit-learn's pipelines pass it.
+        """
         R = cluster_count(self.n_clusters)
         rng = generator(self.random_state)
         problem = Problem(self._graph_of(X, rng), R, lam_of_prior(self.class_prior, R))
@@ -322,7 +374,7 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         return self
 
     def labels_by_node(self) -> dict[Any, int]:
-        """`labels_` by the names in `nodes_`: what networkx takes as a node attribute.
+        """`labels_` as a dict, by the names in `nodes_`: what networkx takes as a node attribute.
 
         Examples
         --------
@@ -337,28 +389,53 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         return _by_node(self.nodes_, self.labels_)
 
     def predict(self, X: Any) -> IntArray:
-        """The cluster of new points: the largest of their memberships."""
+        """The cluster of new points: the one in which their nearest fitted points have the largest share.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_new, n_features)
+            New points; with `affinity="precomputed"`, their similarities to the fitted ones, (n_new, n_samples).
+        """
         return np.asarray(self._memberships_of(X).argmax(axis=1))
 
     def transform(self, X: Any) -> FloatArray:
-        """The memberships of new points, shape (n_new, n_clusters)."""
+        """The memberships of new points: the mean over their nearest fitted points, shape (n_new, n_clusters)."""
         return self._memberships_of(X)
 
 
 class MTVClassifier(ClassifierMixin, _MTVEstimator):
-    """Classify by a few labels: the same energy, minimised over partitions that keep the known labels.
+    """Label every point from a few labelled ones, which keep their labels.
 
-    The knobs are those of :class:`MTVClustering`, without `n_clusters`. With labels, every named `init` is the known
-    labels propagated by (I + L)⁻¹.
+    Minimises the same balanced cut as :class:`MTVClustering`, over the partitions that agree with the labels given. A
+    wrong label is therefore kept too, though its neighbours seldom follow it; `predict` on the fitted points shows
+    which labels their neighbours contradict.
+
+    Parameters
+    ----------
+    affinity, n_neighbors, metric, weights, algorithm, search, min_cluster_size, max_iter, tol, device, dtype, n_jobs, \
+verbose, random_state
+        As for :class:`MTVClustering`.
+    class_prior : array-like of shape (n_classes,), default None
+        The share of all points that each class is expected to hold, in the order of `classes_`; the shares sum to 1.
+        None expects equal shares. Do not count the given labels to get them, unless they were drawn at random.
+    init : {"auto", "multilevel", "ncut-seeds", "ncut", "random"} or array (n_samples, n_classes), default "auto"
+        Where runs start. With labels every name means the same: the known labels spread over the graph by (I + L)⁻¹.
+        An array is your own start, one row for each point; the rows of labelled points are replaced by their labels.
+    n_init : int or "auto", default "auto"
+        How many starts to make. The labels fix the start, so "auto" is 1.
 
     Attributes
     ----------
-    classes_ : ndarray
-        The labels seen, sorted; only these are predicted.
+    classes_ : ndarray of shape (n_classes,)
+        The labels that were given, sorted. A class without a label is never predicted.
     transduction_ : ndarray of shape (n_samples,)
-        A label for every sample; the known ones are kept.
-    memberships_, energy_, relaxed_energy_, status_, n_iter_, history_, graph_, nodes_, n_features_in_
-        As for :class:`MTVClustering`; the columns of `memberships_` follow `classes_`.
+        A label for every point; the known ones are kept.
+    memberships_ : ndarray of shape (n_samples, n_classes)
+        How far each point belongs to each class, in the order of `classes_`: rows are ≥ 0 and sum to 1.
+    confidence_ : ndarray of shape (n_samples,)
+        How firmly the neighbours of each point agree on its class, from 0 (they are divided) to 1 (all in one).
+    energy_, relaxed_energy_, status_, n_iter_, history_, result_, graph_, nodes_, n_features_in_, feature_names_in_
+        As for :class:`MTVClustering`, of `transduction_`.
 
     Examples
     --------
@@ -374,10 +451,15 @@ class MTVClassifier(ClassifierMixin, _MTVEstimator):
     """
 
     def fit(self, X: Any, y: Any) -> MTVClassifier:
-        """Label every row of X, or vertex of the graph X.
+        """Label every row of X, or every vertex of the graph X.
 
-        y holds a label for each, −1, None or NaN where it is unknown; or it is a dict of the known ones alone, by the
-        name of the vertex (see `nodes_`).
+        Parameters
+        ----------
+        X : array-like, sparse matrix, frame or graph
+            Features or a graph, as `affinity` says.
+        y : array-like of shape (n_samples,), or dict
+            The known labels: one entry for each point, with −1, None or NaN where it is unknown; or a dict of the
+            known ones alone, by the name of the point (see `nodes_`).
         """
         if y is None:
             raise InputError("MTVClassifier requires y to be passed, but the target y is None.")
@@ -390,16 +472,25 @@ class MTVClassifier(ClassifierMixin, _MTVEstimator):
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class of new points: the largest of their memberships."""
+        """The class of new points: the one in which their nearest fitted points have the largest share.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_new, n_features)
+            New points; with `affinity="precomputed"`, their similarities to the fitted ones, (n_new, n_samples).
+        """
         largest = self.predict_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[largest])
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """The memberships of new points, columns in the order of `classes_`."""
+        """The memberships of new points, columns in the order of `classes_`: the mean over their nearest fitted points.
+
+        They are shares of the neighbourhood, not calibrated probabilities.
+        """
         return self._memberships_of(X)
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """The share of right predictions; a row of X whose label is unknown (−1, None or NaN) does not count."""
+        """The share of right predictions on X; rows whose label is unknown (−1, None or NaN) do not count."""
         from sklearn.metrics import accuracy_score
 
         target, known = _target(y)
@@ -413,7 +504,7 @@ class MTVClassifier(ClassifierMixin, _MTVEstimator):
         return names
 
     def labels_by_node(self) -> dict[Any, Any]:
-        """`transduction_` by the names in `nodes_`."""
+        """`transduction_` as a dict, by the names in `nodes_`."""
         check_is_fitted(self, "transduction_")
         return _by_node(self.nodes_, self.transduction_)
 
