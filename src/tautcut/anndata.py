@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from tautcut.arrays import Array
 from tautcut.errors import InputError
 from tautcut.estimators import MTVClassifier, MTVClustering
 
@@ -173,7 +174,7 @@ def _affinity(source: dict[str, str]) -> Literal["knn", "precomputed"]:
     return "precomputed" if "obsp" in source else "knn"
 
 
-def _labels_of(adata: AnnData, key: str, unknown: str | None) -> NDArray[Any]:
+def _labels_of(adata: AnnData, key: str, unknown: str | None) -> Array:
     """The labels of the cells, None where one is unknown."""
     column = _entry(adata.obs, "obs", key)
     pairs = zip(column.tolist(), column.isna(), strict=True)
@@ -186,8 +187,8 @@ def _store(
     model: MTVClustering | MTVClassifier,
     source: dict[str, str],
     *,
-    codes: NDArray[Any],
-    names: NDArray[Any],
+    codes: Array,
+    names: Array,
 ) -> None:
     """Write the results; `codes` number the `names`, which become the categories."""
     from pandas import Categorical, Index

@@ -5,12 +5,11 @@ partition may import it.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
+from tautcut.arrays import Array, IndexArray, IntArray
 from tautcut.errors import InputError
 
 
@@ -52,7 +51,7 @@ def ari(labels: ArrayLike, truth: ArrayLike) -> float:
     return float(adjusted_rand_score(*_codes(labels, truth)))
 
 
-def _contingency(labels: ArrayLike, truth: ArrayLike) -> NDArray[np.int64]:
+def _contingency(labels: ArrayLike, truth: ArrayLike) -> IntArray:
     """How many points each cluster (row) shares with each class (column)."""
     cluster, klass = _codes(labels, truth)
     shape = int(cluster.max()) + 1, int(klass.max()) + 1
@@ -60,7 +59,7 @@ def _contingency(labels: ArrayLike, truth: ArrayLike) -> NDArray[np.int64]:
     return counts.astype(np.int64).reshape(shape)
 
 
-def _codes(first: ArrayLike, second: ArrayLike) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _codes(first: ArrayLike, second: ArrayLike) -> tuple[IndexArray, IndexArray]:
     """Both labelings as numbers from 0, one per point, in the same order of points."""
     a, b = np.asarray(first), np.asarray(second)
     if a.ndim != 1 or a.shape != b.shape:
@@ -70,7 +69,7 @@ def _codes(first: ArrayLike, second: ArrayLike) -> tuple[NDArray[np.intp], NDArr
     return _numbered(a), _numbered(b)
 
 
-def _numbered(values: NDArray[Any]) -> NDArray[np.intp]:
+def _numbered(values: Array) -> IndexArray:
     """Equal values as equal numbers, counted from 0."""
     if values.dtype != object:
         return np.unique(values, return_inverse=True)[1]

@@ -5,21 +5,18 @@ factorisation methods, and the checks of what a user passes. No algorithm lives 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClusterMixin
 
-from tautcut.arrays import FloatArray, IntArray
+from tautcut.arrays import FloatArray, IntArray, RealArray
 from tautcut.checks import RandomState, generator
 from tautcut.errors import InputError
 from tautcut.graph import Graph
 from tautcut.graph.laplacian import normalised_cut
 from tautcut.problem import Problem
-
-SparseMatrix: TypeAlias = "sp.csr_matrix[np.float64]"
 
 _START_OFFSET = 0.2  # a zero would stay zero under multiplicative updates
 
@@ -79,7 +76,7 @@ def indicator(labels: IntArray, n_clusters: int) -> FloatArray:
     return F
 
 
-def largest_membership(F: NDArray[np.floating[Any]]) -> IntArray:
+def largest_membership(F: RealArray) -> IntArray:
     """The column of the largest entry of each row; the first of them where several are equal."""
     return np.asarray(F.argmax(axis=1), dtype=np.int64)
 

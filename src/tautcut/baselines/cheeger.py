@@ -18,13 +18,10 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import lobpcg
 
-from tautcut.arrays import FloatArray, IntArray
-from tautcut.baselines.base import SparseMatrix
+from tautcut.arrays import Array, BoolArray, FloatArray, IntArray, SparseMatrix
 from tautcut.errors import InputError
 from tautcut.graph import Graph
 from tautcut.problem import cuts
-
-BoolArray: TypeAlias = NDArray[np.bool_]
 
 WEIGHTS = ("normalised", "ratio")
 
@@ -337,13 +334,13 @@ def _split(cluster: Cluster, cut: tuple[float, BoolArray], n_iter: int) -> Split
     return Split(value, (cluster.vertices[is_upper], cluster.vertices[~is_upper]), n_iter)
 
 
-def _edges(W: SparseMatrix) -> tuple[NDArray[Any], NDArray[Any], FloatArray]:
+def _edges(W: SparseMatrix) -> tuple[Array, Array, FloatArray]:
     """Each undirected edge once: both ends and the weight."""
     upper = sp.triu(W, 1, format="coo")
     return upper.row, upper.col, upper.data
 
 
-def _sums(group: NDArray[Any], values: FloatArray, n_groups: int) -> FloatArray:
+def _sums(group: Array, values: FloatArray, n_groups: int) -> FloatArray:
     """The sum of the values of each group."""
     return np.bincount(group, values, n_groups).astype(np.float64)
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from tautcut.arrays import FloatArray, IntArray
-from tautcut.baselines.base import GraphClusterer, SparseMatrix, checked_count, largest_membership
+from tautcut.arrays import FloatArray, IntArray, SparseMatrix
+from tautcut.baselines.base import GraphClusterer, checked_count, largest_membership
 from tautcut.checks import RandomState
 from tautcut.errors import InputError
 from tautcut.graph import Graph

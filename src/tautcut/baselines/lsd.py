@@ -11,10 +11,9 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 from scipy.sparse.linalg import eigsh
 
-from tautcut.arrays import FloatArray
+from tautcut.arrays import FloatArray, SparseMatrix
 from tautcut.baselines.base import (
     GraphClusterer,
-    SparseMatrix,
     checked_count,
     largest_membership,
     starting_memberships,

@@ -4,17 +4,16 @@ G = (I − αS)⁻¹, which it applies by products with S and never forms, the m
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from tautcut.arrays import FloatArray, IntArray
+from tautcut.arrays import FloatArray, IntArray, RealArray, SparseMatrix
 from tautcut.baselines.base import (
     GraphClusterer,
-    SparseMatrix,
     checked_count,
     indicator,
     largest_membership,
@@ -23,8 +22,6 @@ from tautcut.baselines.base import (
 from tautcut.checks import RandomState
 from tautcut.errors import InputError
 from tautcut.graph import Graph
-
-Real: TypeAlias = NDArray[np.floating[Any]]  # float32 or float64
 
 CANDIDATES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)
 
@@ -157,11 +154,11 @@ class RandomWalk:
         self._alpha = alpha
         self._n_products = n_products
         self._stepper = ((2.0 * self._rho) * S).astype(dtype)
-        self._recent: list[Real] = []
+        self._recent: list[RealArray] = []
         ones = np.ones((S.shape[0], 1), dtype=dtype)
         self.total = float(self._series(ones, self._degree(_FINE_TOL)).sum())  # 1ᵀG1
 
-    def smooth(self, F: Real) -> Real:
+    def smooth(self, F: RealArray) -> RealArray:
         """G F for the next F ≥ 0 of a sequence, up to 1e-6; the array is overwritten three calls later."""
         size = float(np.linalg.norm(F))
         guess = self._guess(F)
@@ -182,11 +179,11 @@ class RandomWalk:
             guess[:] = self._series(F, degree)
         return guess
 
-    def agreement(self, F: Real) -> float:
+    def agreement(self, F: RealArray) -> float:
         """tr(FᵀAF), A = G/1ᵀG1, to the last digits."""
         return float(np.vdot(F, self._series(F, self._degree(_FINE_TOL)))) / self.total
 
-    def _guess(self, F: Real) -> Real:
+    def _guess(self, F: RealArray) -> RealArray:
         """Y₁ + Y₂ − Y₃ of the last three results, in place of the third.
 
         The updates alternate about a slow trend; this is exact for any sequence a + bt + c(−1)^t.
@@ -205,7 +202,7 @@ class RandomWalk:
         tail = 2.0 / (self._root * (1.0 - self._rho))  # times ρ^(degree + 1)
         return max(1, int(np.ceil(np.log(tol / tail) / np.log(self._rho))) - 1)
 
-    def _series(self, X: Real, degree: int) -> Real:
+    def _series(self, X: RealArray, degree: int) -> RealArray:
         """The series up to T_degree, applied to X."""
         earlier, term = X.copy(), 0.5 * np.asarray(self._stepper @ X)  # ρ^j T_j(S) X for j = 0, 1
         total = 0.5 * X
@@ -227,7 +224,7 @@ def normalised_adjacency(graph: Graph) -> SparseMatrix:
     return sp.csr_matrix(sp.diags(scale) @ graph.to_scipy() @ sp.diags(scale))
 
 
-def factorise(walk: RandomWalk, F: Real, n_steps: int) -> None:
+def factorise(walk: RandomWalk, F: RealArray, n_steps: int) -> None:
     """Overwrites F by `n_steps` multiplicative steps on J.
 
     With H = ĜF, Ĝ = (R/1ᵀG1) G, and M_ir = (Σ_s F_is²) F_ir a step is
@@ -265,7 +262,7 @@ class _Alphas:
             self._S = S
             self._spectrum = np.asarray(scipy.linalg.eigvalsh(S.toarray(), overwrite_a=True), dtype=np.float64)
 
-    def best(self, F: Real) -> float:
+    def best(self, F: RealArray) -> float:
         if self._fixed is not None:
             return self._fixed
         labels, R = largest_membership(F), F.shape[1]

@@ -16,15 +16,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tautcut.arrays import Array
 from tautcut.errors import InputError
 from tautcut.writing import replacing
 
-Arrays: TypeAlias = dict[str, NDArray[Any]]
+Arrays: TypeAlias = dict[str, Array]
 
 FOLDER_VARIABLE = "TAUTCUT_DATA"
 # How scikit-learn warns that it tries a download again. If that fails too, our own error says all of it.

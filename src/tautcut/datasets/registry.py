@@ -8,12 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from tautcut.arrays import Features, IntArray
 from tautcut.datasets.files import Arrays, Source, read
 from tautcut.datasets.synthetic import four_moons
 from tautcut.datasets.text import COUNT_ARRAYS, fetch_newsgroups, tfidf_rows
@@ -22,7 +23,6 @@ from tautcut.graph import Graph
 from tautcut.graph.neighbors import knn_graph
 
 Scalar = TypeVar("Scalar", bound=np.generic)
-Features: TypeAlias = "NDArray[np.float32 | np.uint8] | sp.csr_matrix[np.float64]"
 
 # In the order of the paper's table.
 PAPER_NAMES = ("4moons", "webkb4", "optdigits", "pendigits", "20news", "mnist")
@@ -45,7 +45,7 @@ class Dataset:
 
     name: str
     X: Features
-    truth: NDArray[np.int64]
+    truth: IntArray
     class_names: tuple[str, ...]
 
     def __post_init__(self) -> None:
@@ -69,7 +69,7 @@ class LabelledGraph:
 
     name: str
     graph: Graph
-    truth: NDArray[np.int64]
+    truth: IntArray
     note: str
 
     def __post_init__(self) -> None:

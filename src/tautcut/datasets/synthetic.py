@@ -8,8 +8,8 @@ import operator
 from typing import SupportsIndex
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tautcut.arrays import IntArray, SingleArray
 from tautcut.errors import InputError
 
 # Measured from a published figure of the set: the centres of neighbouring moons differ by this much.
@@ -18,7 +18,7 @@ ACROSS, UP = 1.3, 0.5
 
 def four_moons(
     n_per_moon: int = 1000, *, noise: float = 0.08, dimension: int = 100, random_state: int | np.random.Generator = 0
-) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+) -> tuple[SingleArray, IntArray]:
     """Four interleaved half circles in a space of many dimensions, with noise in all of them.
 
     Moon m = 0, …, 3 is a half circle of radius 1 in the first two coordinates, with its centre at (1.3 m, 0) and

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from tautcut.arrays import BoolArray, SparseMatrix
 from tautcut.datasets.files import Arrays
 
 COUNT_ARRAYS = ("data", "indices", "indptr", "shape", "is_stopword", "y", "class_names")
@@ -18,7 +18,7 @@ COUNT_ARRAYS = ("data", "indices", "indptr", "shape", "is_stopword", "y", "class
 FEWEST_STORED = 5
 
 
-def tfidf_rows(stored: Arrays, *, fewest: int) -> tuple[sp.csr_matrix[np.float64], NDArray[np.bool_]]:
+def tfidf_rows(stored: Arrays, *, fewest: int) -> tuple[SparseMatrix, BoolArray]:
     """The tf-idf rows of unit length of the documents that are not empty, and which documents those are.
 
     Parameters

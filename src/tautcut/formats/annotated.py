@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from tautcut.arrays import Array, TextArray
 from tautcut.errors import InputError
 from tautcut.formats.arrays import checked_sparse
 from tautcut.formats.base import Data, Selection, decided, optional, reading, real
@@ -51,10 +51,10 @@ def write_h5ad(
     path: Path,
     source: Path,
     *,
-    labels: NDArray[Any],
-    classes: NDArray[Any],
-    confidence: NDArray[Any],
-    memberships: NDArray[Any],
+    labels: Array,
+    classes: Array,
+    confidence: Array,
+    memberships: Array,
     about: Mapping[str, Any],
 ) -> None:
     """A copy of the source with labels in `obs`, memberships in `obsm` and what is known of the run in `uns`."""
@@ -126,7 +126,7 @@ def _column_names(file: Any) -> list[str]:
     return [str(name) for name in file["obs"].attrs["column-order"]]
 
 
-def _labels(file: Any, name: str, path: Path) -> NDArray[np.str_]:
+def _labels(file: Any, name: str, path: Path) -> TextArray:
     """A column of `obs` as text, empty where a value is missing."""
     from pandas import Series
 

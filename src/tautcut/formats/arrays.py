@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from tautcut.arrays import Array, Features, TextArray
 from tautcut.errors import InputError
-from tautcut.formats.base import Data, Matrix, Selection, decided, reading, real
+from tautcut.formats.base import Data, Selection, decided, reading, real
 
 # The array of a .npz that is taken unless another is named.
 FEATURES = "X"
@@ -69,7 +69,7 @@ def read_mtx(path: Path, selection: Selection) -> Data:
     return decided(checked_sparse(matrix, path), ids, selection.kind)
 
 
-def _of_array(array: NDArray[Any], path: Path, selection: Selection, labels: NDArray[np.str_] | None) -> Data:
+def _of_array(array: Array, path: Path, selection: Selection, labels: TextArray | None) -> Data:
     array = real(array, path)
     if array.ndim not in (2, 3):
         raise InputError(f"'{path}' must hold a row of numbers, or a picture, per point; found shape {array.shape}.")
@@ -82,7 +82,7 @@ def _of_array(array: NDArray[Any], path: Path, selection: Selection, labels: NDA
     )  # fmt: skip
 
 
-def _of_sparse(matrix: Any, path: Path, selection: Selection, labels: NDArray[np.str_] | None) -> Data:
+def _of_sparse(matrix: Any, path: Path, selection: Selection, labels: TextArray | None) -> Data:
     _check_length(labels, matrix.shape[0], selection)
     return decided(checked_sparse(matrix, path), np.arange(matrix.shape[0]), selection.kind, labels=labels)
 
@@ -94,7 +94,7 @@ def _csr_of_parts(stored: Any) -> Any:
     return sp.csr_matrix((data, indices, stored["indptr"]), shape=tuple(stored["shape"].tolist()))
 
 
-def checked_sparse(matrix: Any, path: Path) -> Matrix:
+def checked_sparse(matrix: Any, path: Path) -> Features:
     """The matrix in CSR order, once its indices are known to lie inside it."""
     real(matrix.data, path)
     with reading(path, "a sparse matrix"):
@@ -116,18 +116,18 @@ def _features_name(stored: Any, path: Path) -> str:
     return str(names[0])
 
 
-def _labels(stored: Any, name: str | None, path: Path) -> NDArray[np.str_] | None:
+def _labels(stored: Any, name: str | None, path: Path) -> TextArray | None:
     if name is None:
         return None
     if name not in stored.files:
         raise InputError(f"'{path}' holds no array {name!r} of labels; it holds {', '.join(stored.files)}.")
-    labels: NDArray[Any] = stored[name]
+    labels: Array = stored[name]
     if labels.ndim != 1 or labels.dtype.kind not in "biufU":
         raise InputError(f"labels must be one number or string per row; found {labels.dtype} of shape {labels.shape}.")
     return labels.astype(np.str_)
 
 
-def _check_length(labels: NDArray[np.str_] | None, n: int, selection: Selection) -> None:
+def _check_length(labels: TextArray | None, n: int, selection: Selection) -> None:
     if labels is not None and len(labels) != n:
         raise InputError(f"{selection.label_column!r} holds {len(labels)} labels for {n} rows; give one per row.")
 

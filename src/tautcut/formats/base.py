@@ -13,18 +13,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 from xml.parsers.expat import ExpatError
 
 import numpy as np
-import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from tautcut.arrays import Array, Features, TextArray
 from tautcut.errors import InputError
 from tautcut.graph import Graph
 from tautcut.graph.adapters import ROUNDING
-
-Matrix: TypeAlias = "NDArray[Any] | sp.csr_matrix[Any]"
 
 KINDS = ("features", "graph")
 
@@ -55,11 +52,11 @@ class Data:
         If each row is a picture.
     """
 
-    content: Graph | Matrix
-    ids: NDArray[Any]
+    content: Graph | Features
+    ids: Array
     notes: tuple[str, ...] = ()
     names: tuple[str, ...] | None = None
-    labels: NDArray[np.str_] | None = None
+    labels: TextArray | None = None
     image_shape: tuple[int, int] | None = None
 
     @property
@@ -85,13 +82,13 @@ class Selection:
 
 
 def decided(
-    matrix: Matrix,
-    ids: NDArray[Any],
+    matrix: Features,
+    ids: Array,
     kind: str | None,
     *,
     notes: Sequence[str] = (),
     names: tuple[str, ...] | None = None,
-    labels: NDArray[np.str_] | None = None,
+    labels: TextArray | None = None,
     image_shape: tuple[int, int] | None = None,
 ) -> Data:
     """The matrix as features or as a graph: what was asked for, else what its content says."""
@@ -104,7 +101,7 @@ def decided(
     return Data(matrix, ids, tuple(notes), names, labels, image_shape)
 
 
-def _why_graph(matrix: Matrix) -> str:
+def _why_graph(matrix: Features) -> str:
     """Why the matrix looks like the weights of a graph; empty if it does not."""
     if matrix.shape[0] != matrix.shape[1]:
         return ""
@@ -117,9 +114,9 @@ def _why_graph(matrix: Matrix) -> str:
     return "the matrix is sparse, square and symmetric" if is_symmetric else ""
 
 
-def real(array: Any, path: Path) -> NDArray[Any]:
+def real(array: Any, path: Path) -> Array:
     """The array, if it holds real numbers; half precision and booleans become what others can compute with."""
-    values: NDArray[Any] = np.asarray(array)
+    values: Array = np.asarray(array)
     if values.dtype.kind not in "biuf":
         raise InputError(f"'{path}' must hold real numbers; found dtype {values.dtype}. Convert it first.")
     if values.dtype.kind == "b":

@@ -15,8 +15,8 @@ from xml.sax.saxutils import quoteattr
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from tautcut.arrays import Array, FloatArray, IntArray
 from tautcut.errors import InputError
 from tautcut.formats.base import Data, Selection, reading
 from tautcut.formats.tables import Line, is_numeric, number, rows, whole_numbers
@@ -56,7 +56,7 @@ def read_edges(path: Path, selection: Selection) -> Data:
     return Data(graph, vertices)
 
 
-def _edges(path: Path) -> tuple[NDArray[Any], NDArray[np.float64]]:
+def _edges(path: Path) -> tuple[Array, FloatArray]:
     """The ends, shape (m, 2), as integers or strings, and the weights of the edges in a file."""
     lines = rows(path)
     head = list(islice(lines, _SAMPLE))
@@ -67,8 +67,8 @@ def _edges(path: Path) -> tuple[NDArray[Any], NDArray[np.float64]]:
     width = len(head[0][1])
     if width not in (2, 3):
         raise InputError(f"an edge list has two or three columns; line {head[0][0]} of '{path}' has {width}.")
-    ends: list[NDArray[Any]] = []
-    weights: list[NDArray[np.float64]] = []
+    ends: list[Array] = []
+    weights: list[FloatArray] = []
     body = chain(head, lines)
     for block in iter(lambda: list(islice(body, _BLOCK)), []):
         uneven = next((line for line, cells in block if len(cells) != width), None)
@@ -81,7 +81,7 @@ def _edges(path: Path) -> tuple[NDArray[Any], NDArray[np.float64]]:
     return np.concatenate(ends), np.concatenate(weights)
 
 
-def _weights(block: list[Line]) -> NDArray[np.float64]:
+def _weights(block: list[Line]) -> FloatArray:
     values = [number(cells[2]) for _, cells in block]
     bad = next((at for at, value in enumerate(values) if value is None), None)
     if bad is not None:
@@ -139,7 +139,7 @@ def _metis_layout(first: str, path: Path) -> _MetisLayout:
     return _MetisLayout(int(cells[0]), int(cells[1]), n_sizes + n_weights, code[-1] == "1")
 
 
-def _metis_edges(lines: list[str], layout: _MetisLayout, path: Path) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _metis_edges(lines: list[str], layout: _MetisLayout, path: Path) -> tuple[IntArray, FloatArray]:
     """Each edge from both of its ends, as (m, 2) vertex numbers from 0, and the weights."""
     has_more = any(line.strip() for line in lines[layout.n_vertices :])
     if len(lines) < layout.n_vertices or has_more:
@@ -264,7 +264,7 @@ def _refuse(path: Path, selection: Selection, *, has_labels: bool = False) -> No
 # ---------------------------------------------------------------- writing
 
 
-def write_graph(path: Path, graph: Graph, ids: NDArray[Any]) -> None:
+def write_graph(path: Path, graph: Graph, ids: Array) -> None:
     """Write the graph in the format of the suffix; the file appears whole or not at all.
 
     Edge lists and GraphML keep the ids. A METIS file holds whole weights only.
@@ -275,19 +275,19 @@ def write_graph(path: Path, graph: Graph, ids: NDArray[Any]) -> None:
         write(part, graph, ids)
 
 
-def _write_npz(path: Path, graph: Graph, ids: NDArray[Any]) -> None:
+def _write_npz(path: Path, graph: Graph, ids: Array) -> None:
     with path.open("wb") as file:
         sp.save_npz(file, graph.to_scipy())
 
 
-def _write_mtx(path: Path, graph: Graph, ids: NDArray[Any]) -> None:
+def _write_mtx(path: Path, graph: Graph, ids: Array) -> None:
     from scipy.io import mmwrite
 
     with path.open("wb") as file:
         mmwrite(file, sp.tril(graph.to_scipy()), symmetry="symmetric")
 
 
-def _write_edges(path: Path, graph: Graph, ids: NDArray[Any]) -> None:
+def _write_edges(path: Path, graph: Graph, ids: Array) -> None:
     bad = next((str(one) for one in ids.tolist() if _breaks_a_line(str(one))), None)
     if bad is not None:
         raise InputError(f"the id {bad[:40]!r} cannot stand in an edge list; write .graphml, .npz or .mtx.")
@@ -298,7 +298,7 @@ def _breaks_a_line(text: str) -> bool:
     return not text or text != text.strip() or text[0] in "#%" or any(c in text for c in '\t\n\r,;"')
 
 
-def _write_graphml(path: Path, graph: Graph, ids: NDArray[Any]) -> None:
+def _write_graphml(path: Path, graph: Graph, ids: Array) -> None:
     names = [quoteattr(str(one)) for one in ids.tolist()]
     nodes = (f"<node id={name}/>" for name in names)
     edges = (
@@ -314,7 +314,7 @@ def _write_graphml(path: Path, graph: Graph, ids: NDArray[Any]) -> None:
     _write_lines(path, chain(head, nodes, edges, ("</graph>", "</graphml>")))
 
 
-def _write_metis(path: Path, graph: Graph, ids: NDArray[Any]) -> None:
+def _write_metis(path: Path, graph: Graph, ids: Array) -> None:
     whole = graph.weights.astype(np.int64)
     if not np.array_equal(whole, graph.weights):
         raise InputError("METIS files hold whole weights only; write .npz, .mtx, .edges or .graphml.")
@@ -326,7 +326,7 @@ def _write_metis(path: Path, graph: Graph, ids: NDArray[Any]) -> None:
     _write_lines(path, chain((f"{graph.n_vertices} {graph.n_edges}{code}",), lines))
 
 
-def _metis_row(graph: Graph, whole: NDArray[np.int64], row: int, *, has_weights: bool) -> list[int]:
+def _metis_row(graph: Graph, whole: IntArray, row: int, *, has_weights: bool) -> list[int]:
     here = slice(graph.indptr[row], graph.indptr[row + 1])
     others = graph.indices[here] + 1
     pairs = np.column_stack([others, whole[here]]) if has_weights else others
@@ -345,7 +345,7 @@ def _write_lines(path: Path, lines: Iterator[str]) -> None:
         file.writelines(f"{line}\n" for line in lines)
 
 
-_WRITERS: dict[str, Callable[[Path, Graph, NDArray[Any]], None]] = {
+_WRITERS: dict[str, Callable[[Path, Graph, Array], None]] = {
     ".npz": _write_npz,
     ".mtx": _write_mtx,
     ".edges": _write_edges,

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from tautcut.arrays import Array
 from tautcut.errors import InputError
 from tautcut.formats.annotated import write_h5ad
 from tautcut.formats.base import optional, reading
@@ -42,11 +43,11 @@ class Labelling:
         Numbers and words about the run, such as its energy.
     """
 
-    ids: NDArray[Any]
-    labels: NDArray[Any]
-    confidence: NDArray[Any]
-    memberships: NDArray[Any]
-    classes: NDArray[Any]
+    ids: Array
+    labels: Array
+    confidence: Array
+    memberships: Array
+    classes: Array
     about: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -58,7 +59,7 @@ class Labelling:
 # ---------------------------------------------------------------- known labels
 
 
-def known_labels(texts: ArrayLike) -> NDArray[Any]:
+def known_labels(texts: ArrayLike) -> Array:
     """One label per vertex from text: None where it is unknown; numbers if all others are whole numbers.
 
     Unknown is an empty cell, −1 or NaN.
@@ -87,7 +88,7 @@ def _whole(word: str) -> int | None:
     return int(value) if value.is_integer() else None
 
 
-def read_labels(path: Path, ids: NDArray[Any]) -> NDArray[Any]:
+def read_labels(path: Path, ids: Array) -> Array:
     """The known labels of the vertices, in the order of their ids, from a table of id and label.
 
     The columns are those named id and label, else the first two. Vertices that the table leaves out are unknown.

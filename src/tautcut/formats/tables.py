@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, TextIO, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tautcut.arrays import Array, FloatArray, TextArray
 from tautcut.errors import InputError
 from tautcut.formats.base import Data, Selection, decided, optional, reading
 
@@ -91,7 +91,7 @@ def read_parquet(path: Path, selection: Selection) -> Data:
     return assemble(matrix, names, numeric, columns, roles, selection)
 
 
-def _parquet_numbers(column: Any, name: str) -> NDArray[np.float64]:
+def _parquet_numbers(column: Any, name: str) -> FloatArray:
     values = np.asarray(column.to_numpy(), dtype=np.float64)  # null becomes NaN
     bad = ~np.isfinite(values)
     if bad.any():
@@ -99,7 +99,7 @@ def _parquet_numbers(column: Any, name: str) -> NDArray[np.float64]:
     return values
 
 
-def _parquet_text(column: Any) -> NDArray[np.str_]:
+def _parquet_text(column: Any) -> TextArray:
     return np.array(["" if value is None else str(value) for value in column.to_pylist()], dtype=np.str_)
 
 
@@ -211,10 +211,10 @@ def _no_column(names: tuple[str, ...], asked: str, path: Path) -> InputError:
 
 def _blocks(
     body: Iterator[Line], names: tuple[str, ...], numeric: tuple[int, ...], texts: list[int], path: Path
-) -> tuple[NDArray[np.float64], dict[int, NDArray[np.str_]]]:
+) -> tuple[FloatArray, dict[int, TextArray]]:
     """The numbers and the texts of the body, read some lines at a time."""
     height = max(1, _BLOCK // len(names))
-    parts: list[NDArray[np.float64]] = []
+    parts: list[FloatArray] = []
     words: dict[int, list[str]] = {j: [] for j in texts}
     for block in iter(lambda: list(islice(body, height)), []):
         _check_widths(block, names, path)
@@ -234,7 +234,7 @@ def _check_widths(block: list[Line], names: tuple[str, ...], path: Path) -> None
             )
 
 
-def _numbers(block: list[Line], names: tuple[str, ...], numeric: tuple[int, ...]) -> NDArray[np.float64]:
+def _numbers(block: list[Line], names: tuple[str, ...], numeric: tuple[int, ...]) -> FloatArray:
     """The numbers of a block, shape (lines, numeric columns)."""
     if not numeric:
         return np.empty((len(block), 0))
@@ -270,10 +270,10 @@ def _not_a_number(where: str, name: str, cell: str, value: float | None) -> str:
 
 
 def assemble(
-    matrix: NDArray[np.float64],
+    matrix: FloatArray,
     names: tuple[str, ...],
     numeric: tuple[int, ...],
-    texts: dict[int, NDArray[np.str_]],
+    texts: dict[int, TextArray],
     roles: Roles,
     selection: Selection,
 ) -> Data:
@@ -285,7 +285,7 @@ def assemble(
     id_ = roles.id
     if id_ is None:
         id_ = next((j for j in words if len(np.unique(texts[j])) == len(texts[j])), None)
-    ids: NDArray[Any] = np.arange(len(matrix)) if id_ is None else whole_numbers(texts[id_])
+    ids: Array = np.arange(len(matrix)) if id_ is None else whole_numbers(texts[id_])
     left = [j for j in words if j != id_]
     notes = []
     if id_ is not None:
@@ -306,13 +306,13 @@ def assemble(
     return decided(matrix, ids, selection.kind, notes=notes, names=chosen, labels=labels)
 
 
-def _odd_cell(texts: NDArray[np.str_]) -> str | None:
+def _odd_cell(texts: TextArray) -> str | None:
     """The first cell that is no number, if most of the others are: a mistake rather than a column of words."""
     odd = [cell for cell in texts.tolist() if cell and number(cell) is None]
     return odd[0][:40] if odd and 2 * len(odd) < len(texts) else None
 
 
-def whole_numbers(texts: NDArray[np.str_]) -> NDArray[Any]:
+def whole_numbers(texts: TextArray) -> Array:
     """Ids as integers, if each is written as one; else as they are."""
     try:
         values = texts.astype(np.int64)

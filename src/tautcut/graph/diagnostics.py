@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackError, eigsh
 
+from tautcut.arrays import FloatArray, IntArray, SparseMatrix
 from tautcut.checks import cluster_count, hard_labels
 from tautcut.graph import Graph
 
-FloatArray = NDArray[np.float64]
-SparseMatrix: TypeAlias = "sp.csr_matrix[np.float64]"
 Severity = Literal["info", "warning"]
 
 # A share of the vertices whose labels nothing decides. Good methods differ by about a point in a hundred, so more
@@ -407,7 +406,7 @@ def _leading_eigenvalues(W: SparseMatrix, count: int, rng: np.random.Generator, 
     return np.asarray(np.sort(values)[::-1], dtype=np.float64)
 
 
-def _sampled_edges(graph: Graph, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _sampled_edges(graph: Graph, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
     """Ends of the edges, at most SAMPLED_EDGES of them; the first end has no more neighbours than the second."""
     entries = np.arange(graph.indices.size)
     if entries.size > 2 * SAMPLED_EDGES:
@@ -419,7 +418,7 @@ def _sampled_edges(graph: Graph, rng: np.random.Generator) -> tuple[NDArray[np.i
     return np.where(is_larger, j, i), np.where(is_larger, i, j)
 
 
-def _common_neighbors(graph: Graph, i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[np.int64]:
+def _common_neighbors(graph: Graph, i: IntArray, j: IntArray) -> IntArray:
     """How many neighbours of i are neighbours of j too, for each pair."""
     n, counts = graph.n_vertices, np.diff(graph.indptr)
     keys = np.repeat(np.arange(n), counts) * n + graph.indices  # growing, as rows and their neighbours are sorted
@@ -435,7 +434,7 @@ def _common_neighbors(graph: Graph, i: NDArray[np.int64], j: NDArray[np.int64]) 
     return common
 
 
-def _blocks_of_work(work: NDArray[np.int64], most: int) -> Iterator[slice]:
+def _blocks_of_work(work: IntArray, most: int) -> Iterator[slice]:
     """Slices of items whose work sums to about `most`, one item at least."""
     number = (np.cumsum(work) - work) // most
     starts = np.flatnonzero(np.r_[True, number[1:] != number[:-1]])

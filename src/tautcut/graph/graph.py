@@ -6,14 +6,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.csgraph import connected_components
 
-from tautcut.arrays import BoolArray, FloatArray, SparseMatrix
+from tautcut.arrays import Array, BoolArray, FloatArray, IndexArray, IntArray, SparseMatrix
 from tautcut.errors import InputError
 from tautcut.graph.adapters import ROUNDING, differ, matrix_of_edges, midpoint, weight_matrix
 
@@ -43,8 +43,8 @@ class Graph:
     Graph(n_vertices=3, n_edges=2)
     """
 
-    indptr: NDArray[np.int64]
-    indices: NDArray[np.int32] | NDArray[np.int64]
+    indptr: IntArray
+    indices: NDArray[np.int32] | IntArray
     weights: FloatArray
 
     def __post_init__(self) -> None:
@@ -54,7 +54,7 @@ class Graph:
     def __repr__(self) -> str:
         return f"Graph(n_vertices={self.n_vertices}, n_edges={self.n_edges})"
 
-    def __reduce__(self) -> tuple[type[Graph], tuple[NDArray[Any], ...]]:
+    def __reduce__(self) -> tuple[type[Graph], tuple[Array, ...]]:
         # Rebuilding through the constructor makes the arrays of a copy read-only too.
         return type(self), (self.indptr, self.indices, self.weights)
 
@@ -218,7 +218,7 @@ def _first_asymmetry(matrix: SparseMatrix, mirror: SparseMatrix) -> tuple[int, i
     return int(i[first]), int(j[first])
 
 
-def _row_numbers(indptr: NDArray[Any]) -> NDArray[np.intp]:
+def _row_numbers(indptr: Array) -> IndexArray:
     """The row of each stored entry of a CSR matrix."""
     return np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
 

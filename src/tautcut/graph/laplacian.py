@@ -11,21 +11,17 @@ from __future__ import annotations
 
 import inspect
 import logging
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.linalg
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackError, eigsh
 
+from tautcut.arrays import BoolArray, FloatArray, IntArray, SparseMatrix
 from tautcut.graph import Graph
 
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
-LabelArray = npt.NDArray[np.int64]
-SparseMatrix: TypeAlias = "sp.csr_matrix[np.float64]"
 Eigenpairs = tuple[FloatArray, FloatArray]  # values in decreasing order; vectors as columns
 
 _OFFSET = 0.5  # the regularisation of the published Ncut program
@@ -56,7 +52,7 @@ def laplacian(graph: Graph) -> SparseMatrix:
     return _laplacian_of(graph.to_scipy())
 
 
-def normalised_cut(graph: Graph, n_clusters: int, *, rng: np.random.Generator) -> LabelArray:
+def normalised_cut(graph: Graph, n_clusters: int, *, rng: np.random.Generator) -> IntArray:
     """R-way normalised cut: the discrete partition nearest to the leading eigenvectors.
 
     With W' = W + ½ I and D' = diag(d + 1), take the R leading eigenvectors U of D'^{-½} W' D'^{-½},
@@ -104,7 +100,7 @@ def normalised_cut(graph: Graph, n_clusters: int, *, rng: np.random.Generator) -
     return nearest_partition(_embed(graph, n_clusters, rng), rng=rng)
 
 
-def nearest_partition(V: FloatArray, *, rng: np.random.Generator) -> LabelArray:
+def nearest_partition(V: FloatArray, *, rng: np.random.Generator) -> IntArray:
     """The partition whose indicator is nearest to a rotation of V, the columns D'^{-½} U of the normalised cut.
 
     Parameters
@@ -325,7 +321,7 @@ def _initial_rotation(V: FloatArray, rng: np.random.Generator) -> FloatArray:
     return Q
 
 
-def _procrustes_round(V: FloatArray, Q: FloatArray) -> tuple[LabelArray, float, FloatArray]:
+def _procrustes_round(V: FloatArray, Q: FloatArray) -> tuple[IntArray, float, FloatArray]:
     """Y = the row argmax of V Q, then the best orthogonal Q for that Y: (labels, value, next Q).
 
     With the singular value decomposition YᵀV = U Σ Zᵀ the value is 2(N − tr Σ), which never increases

@@ -10,12 +10,11 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from tautcut.arrays import Array, Features, FloatArray, RealArray, SparseMatrix
 from tautcut.errors import InputError
 
 Metric: TypeAlias = Literal["euclidean", "cosine"]
-Features: TypeAlias = "NDArray[np.floating[Any]] | sp.csr_matrix[np.float64]"
 
 METRICS = ("euclidean", "cosine")
 
@@ -46,14 +45,14 @@ def _position(features: Features, entry: int) -> tuple[int, int]:
     return row, int(features.indices[entry])
 
 
-def _dense(X: object, name: str) -> NDArray[np.floating[Any]]:
+def _dense(X: object, name: str) -> RealArray:
     """X as a 2-D array, in single precision where that holds all its values and in double where not."""
     try:
         array = np.asarray(X)
         if array.dtype.kind not in "biufO":
             raise TypeError(f"dtype {array.dtype}")
         dtype = np.float32 if np.can_cast(array.dtype, np.float32) else np.float64
-        features: NDArray[Any] = np.ascontiguousarray(array, dtype=dtype) if array.ndim else array
+        features: Array = np.ascontiguousarray(array, dtype=dtype) if array.ndim else array
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must be an array of real numbers; found {error}. Encode it as floats.") from error
     if array.ndim != 2:
@@ -63,7 +62,7 @@ def _dense(X: object, name: str) -> NDArray[np.floating[Any]]:
     return features
 
 
-def _csr(X: Any, name: str) -> sp.csr_matrix[np.float64]:
+def _csr(X: Any, name: str) -> SparseMatrix:
     """A canonical CSR float64 copy of sparse X."""
     if X.dtype.kind not in "biuf":
         raise InputError(f"{name} must hold real numbers; found dtype {X.dtype}. Convert it to float64.")
@@ -104,14 +103,14 @@ def _unit_rows(features: Features) -> Features:
     return _divide_rows(level, np.sqrt(squared_norms(level)))
 
 
-def _divide_rows(features: Features, divisors: NDArray[np.float64]) -> Features:
+def _divide_rows(features: Features, divisors: FloatArray) -> Features:
     if isinstance(features, np.ndarray):
         return features / divisors[:, None]
     data = features.data / np.repeat(divisors, np.diff(features.indptr))
     return sp.csr_matrix((data, features.indices, features.indptr), shape=features.shape)
 
 
-def distances_of(squared: NDArray[np.float64], unit: float, metric: Metric) -> NDArray[np.float64]:
+def distances_of(squared: FloatArray, unit: float, metric: Metric) -> FloatArray:
     """Distances of the metric from squared Euclidean ones: 1 - cos = chord² / 2."""
     return squared / 2 if metric == "cosine" else np.sqrt(squared) * unit
 
@@ -123,10 +122,10 @@ def stacked(points: Features, queries: Features) -> Features:
     return sp.csr_matrix(sp.vstack([sp.csr_matrix(points), sp.csr_matrix(queries)], format="csr"))
 
 
-def squared_norms(rows: Any) -> NDArray[Any]:
+def squared_norms(rows: Any) -> Array:
     """The squared norm of each row."""
     if isinstance(rows, np.ndarray):
-        norms: NDArray[Any] = np.einsum("ij,ij->i", rows, rows)
+        norms: Array = np.einsum("ij,ij->i", rows, rows)
         return norms
     return np.asarray(rows.multiply(rows).sum(axis=1), dtype=np.float64).ravel()
 

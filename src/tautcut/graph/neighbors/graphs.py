@@ -8,12 +8,12 @@ from __future__ import annotations
 import logging
 import warnings as python_warnings
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from tautcut.arrays import FloatArray, IndexArray, RealArray
 from tautcut.errors import GraphWarning
 from tautcut.graph import Graph
 from tautcut.graph.neighbors.features import (
@@ -36,7 +36,7 @@ from tautcut.graph.neighbors.search import (
 )
 
 Weights: TypeAlias = Literal["binary", "self-tuning", "gaussian"]
-Finder: TypeAlias = Callable[[NDArray[np.floating[Any]], int], Neighbors]
+Finder: TypeAlias = Callable[[RealArray, int], Neighbors]
 
 WEIGHTS = ("binary", "self-tuning", "gaussian")
 # A weight below this would vanish in single precision, and its edge with it.
@@ -143,7 +143,7 @@ def _announce(report: NeighborReport) -> None:
         python_warnings.warn(message, GraphWarning, stacklevel=4)
 
 
-def edge_weights(indices: NDArray[np.intp], distances: NDArray[np.float64], weights: Weights) -> NDArray[np.float64]:
+def edge_weights(indices: IndexArray, distances: FloatArray, weights: Weights) -> FloatArray:
     """The weights in (0, 1] of each point's edges to its k neighbours, nearest first, shape (n_points, k)."""
     if weights == "binary":
         return np.ones_like(distances)
@@ -157,7 +157,7 @@ def edge_weights(indices: NDArray[np.intp], distances: NDArray[np.float64], weig
     return np.maximum(np.exp(-exponent), SMALLEST_WEIGHT)
 
 
-def _local_scales(distances: NDArray[np.float64]) -> NDArray[np.float64]:
+def _local_scales(distances: FloatArray) -> FloatArray:
     """s_i: the distance to the 7th neighbour, or to the first one apart if those seven are copies of i."""
     scales = distances[:, min(7, distances.shape[1]) - 1]
     apart = np.where(distances > 0, distances, np.inf).min(axis=1)
@@ -166,7 +166,7 @@ def _local_scales(distances: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(np.isfinite(scales), scales, finite.min() if finite.size else 1.0)
 
 
-def _graph(indices: NDArray[np.intp], weights: NDArray[np.float64]) -> Graph:
+def _graph(indices: IndexArray, weights: FloatArray) -> Graph:
     """The graph of directed neighbour lists, symmetrised by maximum."""
     n, k = indices.shape
     directed = sp.csr_matrix((weights.ravel(), indices.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n))

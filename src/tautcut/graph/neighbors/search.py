@@ -16,12 +16,11 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from tautcut.arrays import Array, BoolArray, Features, FloatArray, IndexArray, IntArray, RealArray, SingleArray
 from tautcut.errors import EngineUnavailableError, InputError
 from tautcut.graph.neighbors.features import (
     METRICS,
-    Features,
     Metric,
     check_choice,
     comparable,
@@ -33,8 +32,8 @@ from tautcut.graph.neighbors.features import (
 from tautcut.graph.neighbors.features import features_of as _features
 
 Method: TypeAlias = Literal["auto", "exact", "approximate"]
-Pairs: TypeAlias = tuple[NDArray[np.intp], NDArray[np.intp]]
-Neighbors: TypeAlias = tuple[NDArray[np.intp], NDArray[np.float64]]
+Pairs: TypeAlias = tuple[IndexArray, IndexArray]
+Neighbors: TypeAlias = tuple[IndexArray, FloatArray]
 Progress: TypeAlias = Callable[[int, int], object]
 
 METHODS = ("auto", "exact", "approximate")
@@ -191,8 +190,8 @@ def _one_product_per_thread() -> Iterator[_Threads]:
 class _Found:
     """The neighbours found so far, and whom to tell how many steps of the search are done."""
 
-    indices: NDArray[np.intp]
-    squared: NDArray[np.float64]
+    indices: IndexArray
+    squared: FloatArray
     threads: _Threads
     progress: Progress | None
     total: int
@@ -208,7 +207,7 @@ class _Found:
             self.progress(self.done, self.total)
 
 
-def _settle(search: _Search, rows: NDArray[np.intp], found: _Found) -> None:
+def _settle(search: _Search, rows: IndexArray, found: _Found) -> None:
     """Find the neighbours of `rows` exactly; overwrites those rows of `found`.
 
     Candidates come from an outline of the points where that is cheaper; the rows that are not clear then, from single
@@ -225,15 +224,15 @@ def _settle(search: _Search, rows: NDArray[np.intp], found: _Found) -> None:
         _settle_clear(_Search.in_precision(np.float64, search.points, queries), rows, found)
 
 
-def _settle_clear(search: _Search | _Outline, rows: NDArray[np.intp], found: _Found) -> NDArray[np.intp]:
+def _settle_clear(search: _Search | _Outline, rows: IndexArray, found: _Found) -> IndexArray:
     """As `_settle` with one search, but returns the rows left over, whose candidates it cannot tell apart."""
     full, k = search if isinstance(search, _Search) else search.search, found.indices.shape[1]
     n = full.point_norms.size
 
-    def settle_block(block: NDArray[np.intp]) -> NDArray[np.bool_]:
+    def settle_block(block: IndexArray) -> BoolArray:
         owner, candidate = search.candidates(block, k)
         counts = np.bincount(owner, minlength=block.size)
-        clear: NDArray[np.bool_] = (counts > 0) & (counts <= (2 * k + 32 if full.is_single else n))
+        clear: BoolArray = (counts > 0) & (counts <= (2 * k + 32 if full.is_single else n))
         kept, done = clear[owner], block[clear]
         pairs = (np.cumsum(clear) - 1)[owner[kept]], candidate[kept]
         found.indices[done], found.squared[done] = _rank(full.points, full.asked[done], *pairs, k)
@@ -257,8 +256,8 @@ class _Search:
     is_self: bool  # the points are asked about themselves
     points_t: Any  # the copy of the points, transposed
     queries: Any  # the copy of the asked rows; that of the points if they are asked about themselves
-    point_norms: NDArray[Any]
-    query_norms: NDArray[Any]
+    point_norms: Array
+    query_norms: Array
 
     @classmethod
     def in_precision(cls, dtype: type[np.floating[Any]], points: Features, queries: Features | None) -> _Search:
@@ -273,7 +272,7 @@ class _Search:
         """Whether the copies are in single precision."""
         return bool(self.point_norms.dtype == np.float32)
 
-    def candidates(self, rows: NDArray[np.intp], k: int) -> Pairs:
+    def candidates(self, rows: IndexArray, k: int) -> Pairs:
         """The pairs (place of x in `rows`, point y) such that y may be among the k nearest of x.
 
         Ties are included, and pairs are in order. Points compare by ‖y‖² - 2⟨x, y⟩ = ‖x - y‖² - ‖x‖².
@@ -286,14 +285,14 @@ class _Search:
         kth = _kth_at_most(score, k)
         return _pairs(score <= (kth + self.rounding(rows, kth))[:, None])
 
-    def rounding(self, rows: NDArray[np.intp], score: NDArray[Any]) -> NDArray[Any]:
+    def rounding(self, rows: IndexArray, score: Array) -> Array:
         """How far rounding may move a score of the rows, or their squared distance of that size."""
         # ‖y‖² ≤ 2‖x‖² + 2‖x - y‖², so ‖x‖² and the distance bound the rounding error.
         error = 8 * np.finfo(self.point_norms.dtype).eps * np.sqrt(self.points_t.shape[0])
-        moved: NDArray[Any] = error * (2 * self.query_norms[rows] + np.abs(score))
+        moved: Array = error * (2 * self.query_norms[rows] + np.abs(score))
         return moved.astype(self.point_norms.dtype)
 
-    def nearest_listed(self, rows: NDArray[np.intp], pairs: Pairs, k: int) -> tuple[Pairs, NDArray[Any]]:
+    def nearest_listed(self, rows: IndexArray, pairs: Pairs, k: int) -> tuple[Pairs, Array]:
         """Of pairs (place of x in `rows`, point y), k at least for each x, those that may be its k nearest.
 
         Returns with them the k-th smallest squared distance of each x, as it is in the copy of the points.
@@ -317,16 +316,16 @@ class _Outline:
     """
 
     search: _Search
-    points_t: NDArray[np.float32]  # the outlines of the points as columns, with their squared norms as the last row
-    queries: NDArray[np.float32]
+    points_t: SingleArray  # the outlines of the points as columns, with their squared norms as the last row
+    queries: SingleArray
 
     @classmethod
-    def on_axes(cls, search: _Search, axes: NDArray[np.float32]) -> _Outline:
+    def on_axes(cls, search: _Search, axes: SingleArray) -> _Outline:
         points = _outlined(search.points_t.T, axes)
         queries = points if search.is_self else _outlined(search.queries, axes)
         return cls(search, np.vstack([points.T, squared_norms(points)]), queries)
 
-    def candidates(self, rows: NDArray[np.intp], k: int) -> Pairs:
+    def candidates(self, rows: IndexArray, k: int) -> Pairs:
         """As `_Search.candidates`; no pair has a row whose outline leaves too many."""
         score = self.scores(rows)
         listed = _pairs(score <= _kth_at_most(score, k)[:, None])
@@ -340,23 +339,23 @@ class _Outline:
         (owner, candidate), _ = self.search.nearest_listed(rows[is_left], (owner, candidate), k)
         return np.flatnonzero(is_left)[owner], candidate
 
-    def scores(self, rows: NDArray[np.intp]) -> NDArray[np.float32]:
+    def scores(self, rows: IndexArray) -> SingleArray:
         """‖y‖² - 2⟨x, y⟩ of the outlines, of each row x with each point y."""
         ones = np.ones((rows.size, 1), dtype=np.float32)
-        score: NDArray[np.float32] = np.hstack([-2 * self.queries[rows], ones]) @ self.points_t
+        score: SingleArray = np.hstack([-2 * self.queries[rows], ones]) @ self.points_t
         if self.search.is_self:
             score[np.arange(rows.size), rows] = np.inf
         return score
 
-    def near(self, score: NDArray[np.float32], rows: NDArray[np.intp], squared: NDArray[Any]) -> NDArray[np.bool_]:
+    def near(self, score: SingleArray, rows: IndexArray, squared: Array) -> BoolArray:
         """Where the outlines may be as near as these squared distances of the rows."""
         # Twice the error of a plain search: coordinates and lengths are rounded before they are multiplied.
         limit = squared - squared_norms(self.queries[rows]) + 2 * self.search.rounding(rows, squared)
-        is_near: NDArray[np.bool_] = score <= limit[:, None]
+        is_near: BoolArray = score <= limit[:, None]
         return is_near
 
 
-def _outlined(rows: NDArray[np.float32], axes: NDArray[np.float32]) -> NDArray[np.float32]:
+def _outlined(rows: SingleArray, axes: SingleArray) -> SingleArray:
     """Coordinates on orthonormal axes, and the length of what they leave out, as the last column."""
     outlined = np.empty((len(rows), axes.shape[1] + 1), dtype=np.float32)
     for block in _blocks(np.arange(len(rows)), BLOCK_ENTRIES // (8 * rows.shape[1])):
@@ -387,13 +386,13 @@ def _outline(search: _Search, n_rows: int, k: int) -> _Outline | None:
     return _Outline.on_axes(search, axes[:, :best]) if best else None
 
 
-def _pairs(near: NDArray[np.bool_]) -> Pairs:
+def _pairs(near: BoolArray) -> Pairs:
     """The places that are true, as (row, column), in order."""
     owner, candidate = np.divmod(np.flatnonzero(near), near.shape[1])
     return owner, candidate
 
 
-def _kth_at_most(score: NDArray[Any], k: int) -> NDArray[Any]:
+def _kth_at_most(score: Array, k: int) -> Array:
     """A close upper bound of the k-th smallest entry of each row.
 
     The k-th smallest of the minima of many groups is never below it, and cheaper than a full selection.
@@ -404,11 +403,11 @@ def _kth_at_most(score: NDArray[Any], k: int) -> NDArray[Any]:
         grouped = n - n % groups
         minima = score[:, :grouped].reshape(rows, -1, groups).min(axis=1)
         score = np.concatenate([minima, score[:, grouped:]], axis=1)
-    kth: NDArray[Any] = np.partition(score, k - 1, axis=1)[:, k - 1]
+    kth: Array = np.partition(score, k - 1, axis=1)[:, k - 1]
     return kth
 
 
-def _rank(points: Features, asked: Features, owner: NDArray[np.intp], candidate: NDArray[np.intp], k: int) -> Neighbors:
+def _rank(points: Features, asked: Features, owner: IndexArray, candidate: IndexArray, k: int) -> Neighbors:
     """The first k candidates of each asked row by (distance, index); pairs come grouped by their owner."""
     squared = np.empty(owner.size)
     for pairs in _blocks(np.arange(owner.size), PAIR_ENTRIES // points.shape[1]):
@@ -449,13 +448,13 @@ def _approximate_neighbors(
     return (found.indices, found.squared), report
 
 
-def _rank_listed(search: _Search, rows: NDArray[np.intp], listed: NDArray[np.int64], found: _Found) -> None:
+def _rank_listed(search: _Search, rows: IndexArray, listed: IntArray, found: _Found) -> None:
     """Rank the points listed for each row, and search exactly where there are too few; overwrites rows of `found`."""
     k = found.indices.shape[1]
     listed = np.where(listed == rows[:, None], -1, listed)
     has_enough = (listed >= 0).sum(axis=1) >= k
 
-    def rank_block(places: NDArray[np.intp]) -> None:
+    def rank_block(places: IndexArray) -> None:
         ranked = rows[places]
         owner, place = np.nonzero(listed[places] >= 0)
         pairs, _ = search.nearest_listed(ranked, (owner, listed[places][owner, place]), k)
@@ -468,12 +467,12 @@ def _rank_listed(search: _Search, rows: NDArray[np.intp], listed: NDArray[np.int
 
 
 def _coordinates(
-    centred: NDArray[np.float32],
-    sample: NDArray[np.intp],
-    neighbors: NDArray[np.intp],
+    centred: SingleArray,
+    sample: IndexArray,
+    neighbors: IndexArray,
     n_candidates: int,
     rng: np.random.Generator,
-) -> NDArray[np.float32]:
+) -> SingleArray:
     """The points on the fewest principal axes that keep the neighbours of the sample among its candidates."""
     d = centred.shape[1]
     if d <= AXES[0]:
@@ -489,7 +488,7 @@ def _coordinates(
     return centred
 
 
-def _principal_axes(centred: NDArray[np.float32], count: int, rng: np.random.Generator) -> NDArray[np.float32]:
+def _principal_axes(centred: SingleArray, count: int, rng: np.random.Generator) -> SingleArray:
     """About the `count` leading principal axes as columns, by subspace iteration on a sample of the points."""
     n, d = centred.shape
     rows = centred if n <= AXES_POINTS else centred[np.sort(rng.choice(n, AXES_POINTS, replace=False))]
@@ -499,13 +498,11 @@ def _principal_axes(centred: NDArray[np.float32], count: int, rng: np.random.Gen
         axes = np.linalg.qr(product.astype(np.float64))[0]  # orthonormal up to one rounding to single precision
     projected = rows @ axes.astype(np.float32)
     rotation = np.linalg.eigh(projected.T @ projected)[1]
-    turned: NDArray[np.float32] = (axes @ rotation[:, ::-1]).astype(np.float32)
+    turned: SingleArray = (axes @ rotation[:, ::-1]).astype(np.float32)
     return turned
 
 
-def _share_kept(
-    coordinates: NDArray[np.float32], sample: NDArray[np.intp], neighbors: NDArray[np.intp], n_candidates: int
-) -> float:
+def _share_kept(coordinates: SingleArray, sample: IndexArray, neighbors: IndexArray, n_candidates: int) -> float:
     """The share of the neighbours of the sample that are among its nearest in these coordinates."""
     norms = squared_norms(coordinates)
     kept = 0
@@ -516,7 +513,7 @@ def _share_kept(
     return kept / neighbors.size
 
 
-def _hnsw_index(faiss: Any, coordinates: NDArray[np.float32], found: _Found, rng: np.random.Generator) -> Any:
+def _hnsw_index(faiss: Any, coordinates: SingleArray, found: _Found, rng: np.random.Generator) -> Any:
     """An HNSW index of the coordinates; `found` is told of the points added."""
     index = faiss.IndexHNSWFlat(coordinates.shape[1], LINKS)
     index.hnsw.rng = faiss.RandomGenerator(int(rng.integers(2**31)))
@@ -564,9 +561,7 @@ def _centred(points: Features, queries: Features | None, dtype: type[np.floating
     return copies[0], copies[-1]
 
 
-def _shifted(
-    rows: NDArray[np.floating[Any]], centre: NDArray[np.float64], unit: float, dtype: type[np.floating[Any]]
-) -> NDArray[Any]:
+def _shifted(rows: RealArray, centre: FloatArray, unit: float, dtype: type[np.floating[Any]]) -> Array:
     """(rows - centre) / unit, rounded to `dtype`; block by block, so that no second copy is made."""
     shifted = np.empty(rows.shape, dtype=dtype)
     for block in _blocks(np.arange(len(rows)), PAIR_ENTRIES // rows.shape[1]):
@@ -574,7 +569,7 @@ def _shifted(
     return shifted
 
 
-def _blocks(rows: NDArray[np.intp], size: int) -> Iterator[NDArray[np.intp]]:
+def _blocks(rows: IndexArray, size: int) -> Iterator[IndexArray]:
     """`rows` in pieces of at most `size`, and at least one."""
     size = max(1, size)
     for start in range(0, rows.size, size):
