@@ -187,7 +187,7 @@ def test_lambda_is_copied():
         (lambda: lam_of_prior([1.5, -0.5], 2), "class_prior.*-0.5"),
         (lambda: lam_of_prior([1.0, 0.0], 2), "class_prior"),
         (lambda: lam_of_prior([0.5, np.nan], 2), "class_prior.*nan"),
-        (lambda: lam_of_prior([0.5, 0.5], 3), "class_prior.*3 clusters"),
+        (lambda: lam_of_prior([0.5, 0.5], 3), "class_prior.*3 numbers"),
         (lambda: lam_of_prior("equal", 2), "class_prior.*equal"),
     ],
 )

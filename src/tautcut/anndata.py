@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tautcut.arrays import Array
+from tautcut.checks import RandomState
 from tautcut.errors import InputError
 from tautcut.estimators import MTVClassifier, MTVClustering
 
 AnnData: TypeAlias = Any  # anndata has no types
-RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
 
 GRAPH, PCA = "connectivities", "X_pca"  # where scanpy puts its graph and its features
 

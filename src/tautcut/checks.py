@@ -1,11 +1,13 @@
-"""Checks of arguments, one meaning each: whole numbers, names out of a list, labels, seeds. Each returns the value in
-the form in which it is used, or raises an `InputError` that names the argument, the value and the fix.
+"""Checks of arguments, one meaning each: whole and positive numbers, names out of a list, labels, seeds. Each returns
+the value in the form in which it is used, or raises an `InputError` that names the argument, the value and the fix.
 """
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
+from numbers import Real
 from typing import TypeAlias, TypeVar
 
 import numpy as np
@@ -34,12 +36,23 @@ def whole_number(name: str, value: object, *, least: int = 1, otherwise: str = "
     return number
 
 
-def one_of(name: str, value: object, choices: Sequence[Name]) -> Name:
-    """The value, if it is one of the choices."""
+def positive_number(
+    name: str, value: object, *, or_zero: bool = False, below: float = math.inf, otherwise: str = ""
+) -> float:
+    """The value as a finite float above 0, or from 0 on, and below `below`; a truth value is none."""
+    is_number = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
+    if is_number and (0 < value < below or (or_zero and value == 0)):  # type: ignore[operator]
+        return float(value)  # type: ignore[arg-type]
+    demand = f"{'≥' if or_zero else '>'} 0" + (f" and < {below:g}" if below < math.inf else "")
+    raise InputError(f"{name} must be a finite number {demand}{otherwise}; found {value!r}.")
+
+
+def one_of(name: str, value: object, choices: Sequence[Name], *, otherwise: str = "") -> Name:
+    """The value, if it is one of the choices; `otherwise` names what else the argument may be."""
     for choice in choices:
         if isinstance(value, str) and value == choice:
             return choice
-    raise InputError(f"{name} must be one of {', '.join(choices)}; found {value!r}.")
+    raise InputError(f"{name} must be one of {', '.join(choices)}{otherwise}; found {value!r}.")
 
 
 def cluster_count(n_clusters: object, n_vertices: int | None = None) -> int:
@@ -50,6 +63,14 @@ def cluster_count(n_clusters: object, n_vertices: int | None = None) -> int:
             f"n_clusters={R} is more than the {n_vertices} vertices. Ask for {n_vertices} clusters or fewer."
         )
     return R
+
+
+def neighbor_count(n_neighbors: object, n_points: int, *, most: int) -> int:
+    """k, at most as many as there are points to choose from."""
+    k = whole_number("n_neighbors", n_neighbors)
+    if k > most:
+        raise InputError(f"n_neighbors={k} is too large for {n_points} points: at most {most}. Lower n_neighbors.")
+    return k
 
 
 def whole_labels(labels: ArrayLike, n_vertices: int) -> IntArray:

@@ -1,8 +1,6 @@
-"""What is minimised: the balanced cut (P) of a graph into R clusters, and the partitions it is measured on.
-
-`Problem` holds the graph, R, one λ per cluster, the labels that are fixed and the name of the relaxation's numerator;
-it owns the discrete energy (P).
-`Partition` is a hard labelling with that energy. Nothing here iterates or relaxes.
+"""What is minimised: the balanced cut (P) of a graph into R clusters. `Problem` holds the graph, R, one λ per cluster,
+the fixed labels and the numerator of the relaxation, and owns the discrete energy (P); `Partition` is a hard labelling
+with that energy. Nothing here iterates or relaxes.
 """
 
 from __future__ import annotations
@@ -135,12 +133,7 @@ def lam_of_prior(class_prior: ArrayLike | None, n_clusters: int) -> FloatArray:
     """λ_r = (1 − π_r) / π_r, for which min{λ_r|A_r|, |A_rᶜ|} peaks at the share π_r; None is 1/R each."""
     if class_prior is None:
         return np.full(n_clusters, n_clusters - 1.0)
-    try:
-        prior = np.asarray(class_prior, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"class_prior must be {n_clusters} numbers; found {class_prior!r}.") from error
-    if prior.shape != (n_clusters,):
-        raise InputError(f"class_prior must hold one share for each of the {n_clusters} clusters; found {prior}.")
+    prior = _per_cluster("class_prior", class_prior, n_clusters)
     if not (prior > 0).all() or abs(prior.sum() - 1) > 1e-6:
         raise InputError(f"class_prior must be positive and sum to 1; {prior.tolist()} sums to {prior.sum():g}.")
     if n_clusters > 1 and prior.max() >= 1:
@@ -170,10 +163,7 @@ def balanced_cut_energy(W: object, labels: ArrayLike, lam: ArrayLike | None = No
     1.0
     """
     graph = Graph.from_any(W)
-    array = np.asarray(labels)
-    if array.ndim != 1 or array.size != graph.n_vertices:
-        raise InputError(f"labels must be {graph.n_vertices} numbers, one per vertex; found shape {array.shape}.")
-    whole = whole_labels(array, graph.n_vertices)
+    whole = whole_labels(labels, graph.n_vertices)
     R = int(whole.max()) + 1 if lam is None or np.ndim(lam) == 0 else len(np.asarray(lam))
     if graph.n_vertices < R:
         return np.inf  # more clusters than vertices: one of them is empty
@@ -201,13 +191,21 @@ def balanced_terms(cut: FloatArray, sizes: IntArray | FloatArray, lam: FloatArra
 def _lam_vector(lam: ArrayLike | None, n_clusters: int) -> FloatArray:
     if lam is None:
         return np.full(n_clusters, n_clusters - 1.0)
-    try:
-        vector = np.asarray(lam, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"lam must be a number or {n_clusters} numbers; found {lam!r}.") from error
-    vector = np.full(n_clusters, float(vector)) if vector.ndim == 0 else vector.copy()
-    if vector.shape != (n_clusters,):
-        raise InputError(f"lam must be a number or hold {n_clusters} numbers, one per cluster; found {lam!r}.")
+    vector = _per_cluster("lam", lam, n_clusters, or_one=True)
     if not np.isfinite(vector).all() or (vector < 0).any() or (n_clusters > 1 and (vector == 0).any()):
         raise InputError(f"lam must be positive and finite; found {vector.tolist()}.")
     return vector
+
+
+def _per_cluster(name: str, values: ArrayLike, n_clusters: int, *, or_one: bool = False) -> FloatArray:
+    """A number for each cluster, in an array of its own; with `or_one`, one number may stand for all."""
+    try:
+        numbers = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        numbers = np.empty((0, 0))
+    if or_one and numbers.ndim == 0:
+        return np.full(n_clusters, float(numbers))
+    if numbers.shape != (n_clusters,):
+        also = "a number, or " if or_one else ""
+        raise InputError(f"{name} must be {also}{n_clusters} numbers, one per cluster; found {values!r}.")
+    return numbers

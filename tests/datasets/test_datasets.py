@@ -338,7 +338,7 @@ def test_a_file_that_cannot_be_read_is_an_input_error(folder, publish, monkeypat
     ("function", "name"), [(load, "moons"), (load, None), (load_graph, "webkb4"), (paper_graph, "digits")]
 )
 def test_unknown_names_are_refused_with_the_known_ones(function, name):
-    with pytest.raises(InputError, match=rf"unknown .*{name!r}. Choose one of .*'mnist'"):
+    with pytest.raises(InputError, match=rf"must be one of .*mnist.*; found {name!r}"):
         function(name)
 
 

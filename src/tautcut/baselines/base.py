@@ -1,5 +1,5 @@
-"""What every baseline shares: the scikit-learn skin around a method that takes a graph, the start of the two
-factorisation methods, and the checks of what a user passes. No algorithm lives here.
+"""What every baseline shares: the scikit-learn skin around a method that takes a graph, and the start of the two
+factorisation methods. No algorithm lives here.
 """
 
 from __future__ import annotations
@@ -79,10 +79,3 @@ def indicator(labels: IntArray, n_clusters: int) -> FloatArray:
 def largest_membership(F: RealArray) -> IntArray:
     """The column of the largest entry of each row; the first of them where several are equal."""
     return np.asarray(F.argmax(axis=1), dtype=np.int64)
-
-
-def checked_count(name: str, value: object) -> int:
-    """A parameter that counts something, refused if it is not a whole number ≥ 1."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise InputError(f"{name} must be a whole number ≥ 1; found {value!r}.")
-    return int(value)

@@ -19,7 +19,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import lobpcg
 
 from tautcut.arrays import Array, BoolArray, FloatArray, IntArray, SparseMatrix
-from tautcut.errors import InputError
+from tautcut.checks import one_of
 from tautcut.graph import Graph
 from tautcut.problem import cuts
 
@@ -206,8 +206,7 @@ class Recursion:
     is_asymmetric: bool = False
 
     def __post_init__(self) -> None:
-        if self.weights not in WEIGHTS:
-            raise InputError(f"weights must be one of {', '.join(WEIGHTS)}; found {self.weights!r}.")
+        one_of("weights", self.weights, WEIGHTS)
 
     def run(self, graph: Graph, n_clusters: int, solve: Solve) -> tuple[IntArray, int]:
         """Labels in [0, R), each of them used, and the inner iterations made."""

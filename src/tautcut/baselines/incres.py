@@ -8,9 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from tautcut.arrays import FloatArray, IntArray, SparseMatrix
-from tautcut.baselines.base import GraphClusterer, checked_count, largest_membership
-from tautcut.checks import RandomState
-from tautcut.errors import InputError
+from tautcut.baselines.base import GraphClusterer, largest_membership
+from tautcut.checks import RandomState, positive_number, whole_number
 from tautcut.graph import Graph
 
 _GROWTH = 1e-4  # share of a cluster's expected size by which the seeds grow in a round, at speed 1
@@ -65,8 +64,8 @@ class INCRES(GraphClusterer):
         self.random_state = random_state
 
     def _cluster(self, graph: Graph, n_clusters: int, rng: np.random.Generator) -> None:
-        max_iter = checked_count("max_iter", self.max_iter)
-        growth = _checked_speed(self.speed) * _GROWTH * graph.n_vertices / n_clusters
+        max_iter = whole_number("max_iter", self.max_iter)
+        growth = positive_number("speed", self.speed) * _GROWTH * graph.n_vertices / n_clusters
         self.labels_ = rng.integers(n_clusters, size=graph.n_vertices)
         self.n_iter_ = 0
         has_edge = graph.degrees > 0  # what is planted on an isolated vertex never leaves it
@@ -142,9 +141,3 @@ def without_empty(labels: IntArray, n_clusters: int, *, rng: np.random.Generator
         sizes[labels[vertex]] -= 1
         labels[vertex], sizes[r] = r, 1
     return labels
-
-
-def _checked_speed(speed: object) -> float:
-    if isinstance(speed, int | float | np.number) and not isinstance(speed, bool) and 0 < speed < np.inf:
-        return float(speed)
-    raise InputError(f"speed must be a number > 0, best from 1 to 10; found {speed!r}.")

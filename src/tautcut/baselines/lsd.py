@@ -14,12 +14,10 @@ from scipy.sparse.linalg import eigsh
 from tautcut.arrays import FloatArray, SparseMatrix
 from tautcut.baselines.base import (
     GraphClusterer,
-    checked_count,
     largest_membership,
     starting_memberships,
 )
-from tautcut.checks import RandomState
-from tautcut.errors import InputError
+from tautcut.checks import RandomState, one_of, positive_number, whole_number
 from tautcut.graph import Graph
 
 SCALES = ("auto", "pseudo-inverse", "triplets")
@@ -93,7 +91,7 @@ class LSD(GraphClusterer):
         self.random_state = random_state
 
     def _cluster(self, graph: Graph, n_clusters: int, rng: np.random.Generator) -> None:
-        max_iter = checked_count("max_iter", self.max_iter)
+        max_iter = whole_number("max_iter", self.max_iter)
         c = _checked_scale(self.scale, graph, n_clusters, rng)
         F = starting_memberships(self.init, graph, n_clusters, rng=rng)
         F /= F.sum(axis=1, keepdims=True)
@@ -145,10 +143,9 @@ def decomposition_error(cW: SparseMatrix, F: FloatArray) -> float:
 
 
 def _checked_scale(scale: object, graph: Graph, n_clusters: int, rng: np.random.Generator) -> float:
-    if isinstance(scale, int | float | np.number) and not isinstance(scale, bool) and 0 <= scale < np.inf:
-        return float(scale)
-    if not isinstance(scale, str) or scale not in SCALES:
-        raise InputError(f"scale must be one of {', '.join(SCALES)}, or a number ≥ 0; found {scale!r}.")
+    if not isinstance(scale, str):
+        return positive_number("scale", scale, or_zero=True, otherwise=f", or one of {', '.join(SCALES)}")
+    one_of("scale", scale, SCALES, otherwise=", or a number ≥ 0")
     is_dense = scale == "pseudo-inverse" or (scale == "auto" and graph.n_vertices < _DENSE_LIMIT)
     W = graph.to_scipy()
     return (_sum_of_inverse(W) if is_dense else _sum_of_leading_inverse(W, rng)) / n_clusters

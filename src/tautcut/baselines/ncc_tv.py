@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tautcut.arrays import FloatArray
-from tautcut.baselines.base import GraphClusterer, checked_count
+from tautcut.baselines.base import GraphClusterer
 from tautcut.baselines.cheeger import (
     Cluster,
     DualAscent,
@@ -20,8 +20,7 @@ from tautcut.baselines.cheeger import (
     multicut_value,
     second_eigenvector,
 )
-from tautcut.checks import RandomState
-from tautcut.errors import InputError
+from tautcut.checks import RandomState, one_of, positive_number, whole_number
 from tautcut.graph import Graph
 
 SCOPES = ("cluster", "graph")
@@ -110,8 +109,8 @@ class NCCTV(GraphClusterer):
         self.random_state = random_state
 
     def _cluster(self, graph: Graph, n_clusters: int, rng: np.random.Generator) -> None:
-        _check_one_of("scope", self.scope, SCOPES)
-        _check_one_of("init", self.init, INITS)
+        one_of("scope", self.scope, SCOPES)
+        one_of("init", self.init, INITS)
         recursion = Recursion(self.weights, is_global=self.scope == "graph", is_asymmetric=self.asymmetric)
         descent = SteepestDescent(self.step, self.tol, self.max_outer, self.max_inner)
 
@@ -135,12 +134,10 @@ class SteepestDescent:
     max_inner: int = 2000
 
     def __post_init__(self) -> None:
-        if not 0 < self.step < np.inf:
-            raise InputError(f"step must be positive and finite; found {self.step!r}.")
-        if not self.tol >= 0:
-            raise InputError(f"tol must be ≥ 0; found {self.tol!r}.")
-        checked_count("max_outer", self.max_outer)
-        checked_count("max_inner", self.max_inner)
+        positive_number("step", self.step)
+        positive_number("tol", self.tol, or_zero=True)
+        whole_number("max_outer", self.max_outer)
+        whole_number("max_inner", self.max_inner)
 
     def run(self, relaxation: Relaxation, start: FloatArray) -> Iterator[Iterate]:
         """The start, then f after every outer step; E falls strictly, unless at the last.
@@ -169,11 +166,6 @@ class SteepestDescent:
             if (E - E_next) * relaxation.balance(h) >= _SLACK * E * float(np.sum((u - f) ** 2)) / self.step:
                 break
         return Iterate(_normalised(h), E_next, n_iter) if E_next < E else Iterate(f, E, n_iter)
-
-
-def _check_one_of(name: str, value: object, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise InputError(f"{name} must be one of {', '.join(choices)}; found {value!r}.")
 
 
 def _eigenvector_start(cluster: Cluster) -> FloatArray:

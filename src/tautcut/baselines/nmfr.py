@@ -14,13 +14,11 @@ from numpy.typing import ArrayLike
 from tautcut.arrays import FloatArray, IntArray, RealArray, SparseMatrix
 from tautcut.baselines.base import (
     GraphClusterer,
-    checked_count,
     indicator,
     largest_membership,
     starting_memberships,
 )
-from tautcut.checks import RandomState
-from tautcut.errors import InputError
+from tautcut.checks import RandomState, positive_number, whole_number
 from tautcut.graph import Graph
 
 CANDIDATES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)
@@ -102,8 +100,8 @@ class NMFR(GraphClusterer):
         self.random_state = random_state
 
     def _cluster(self, graph: Graph, n_clusters: int, rng: np.random.Generator) -> None:
-        max_iter = checked_count("max_iter", self.max_iter)
-        n_products = None if self.n_products is None else checked_count("n_products", self.n_products)
+        max_iter = whole_number("max_iter", self.max_iter)
+        n_products = None if self.n_products is None else whole_number("n_products", self.n_products)
         S = normalised_adjacency(graph)
         alphas = _Alphas(self.alpha, S)
         F = starting_memberships(self.init, graph, n_clusters, rng=rng).astype(_PRECISION)
@@ -285,6 +283,4 @@ def _checked_alpha(alpha: object, n_vertices: int) -> float | None:
     """α, or None where it has to be chosen."""
     if isinstance(alpha, str) and alpha == "auto":
         return None if n_vertices < _DENSE_LIMIT else _DEFAULT_ALPHA
-    if isinstance(alpha, float | np.floating) and 0 < alpha < 1:
-        return float(alpha)
-    raise InputError(f'alpha must be "auto" or a number between 0 and 1; found {alpha!r}.')
+    return positive_number("alpha", alpha, below=1, otherwise=', or "auto"')

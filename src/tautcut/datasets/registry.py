@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tautcut.arrays import Features, IntArray
+from tautcut.checks import one_of
 from tautcut.datasets.files import Arrays, Source, read
 from tautcut.datasets.synthetic import four_moons
 from tautcut.datasets.text import COUNT_ARRAYS, fetch_newsgroups, tfidf_rows
@@ -101,7 +102,7 @@ def load(name: str) -> Dataset:
     >>> load("digits").X.shape
     (1797, 64)
     """
-    _check_name("data set", name, (*PAPER_NAMES, "digits"))
+    one_of("data set", name, (*PAPER_NAMES, "digits"))
     if name == "4moons":
         X, truth = four_moons()
         return Dataset(name, X, truth, ("first", "second", "third", "fourth"))
@@ -117,7 +118,7 @@ def load_graph(name: str) -> LabelledGraph:
     Its file is looked for as in `load`; there is no download. The rows of `load(name).X` are not its vertices:
     they come in another order, and some messages of 20 Newsgroups are not in the graph.
     """
-    _check_name("published graph", name, tuple(_GRAPHS))
+    one_of("published graph", name, tuple(_GRAPHS))
     stored = read(_GRAPHS[name])
     ones = np.ones(stored["indices"].size)
     W = sp.csr_matrix((ones, stored["indices"], stored["indptr"]), shape=tuple(stored["shape"]))
@@ -133,7 +134,7 @@ def paper_graph(name: str) -> LabelledGraph:
         `PAPER_NAMES`, in the order of the table. Graphs other than those of `load_graph` are built anew, by
         exact search, in seconds.
     """
-    _check_name("data set of the paper", name, PAPER_NAMES)
+    one_of("data set of the paper", name, PAPER_NAMES)
     if name in _GRAPHS:
         return load_graph(name)
     data = load(name)
@@ -197,11 +198,6 @@ def _read_only_rows(X: Features) -> Features:
         return _read_only(X)
     parts = (_read_only(X.data), _read_only(X.indices), _read_only(X.indptr))
     return sp.csr_matrix(parts, shape=X.shape)
-
-
-def _check_name(kind: str, name: object, names: tuple[str, ...]) -> None:
-    if not isinstance(name, str) or name not in names:
-        raise InputError(f"unknown {kind} {name!r}. Choose one of {', '.join(map(repr, names))}.")
 
 
 _DENSE_ARRAYS = ("X", "y", "class_names")

@@ -4,13 +4,10 @@ gives the same points.
 
 from __future__ import annotations
 
-import operator
-from typing import SupportsIndex
-
 import numpy as np
 
 from tautcut.arrays import IntArray, SingleArray
-from tautcut.errors import InputError
+from tautcut.checks import positive_number, whole_number
 
 # Measured from a published figure of the set: the centres of neighbouring moons differ by this much.
 ACROSS, UP = 1.3, 0.5
@@ -46,10 +43,9 @@ def four_moons(
     >>> X.shape, truth.tolist()[::5]
     ((20, 100), [0, 1, 2, 3])
     """
-    n_points = 4 * _at_least(1, "n_per_moon", n_per_moon)
-    n_columns = _at_least(2, "dimension", dimension)
-    if not 0 <= noise < np.inf:
-        raise InputError(f"noise must be a finite number ≥ 0; found {noise}.")
+    n_points = 4 * whole_number("n_per_moon", n_per_moon)
+    n_columns = whole_number("dimension", dimension, least=2)
+    noise = positive_number("noise", noise, or_zero=True)
     rng = np.random.default_rng(random_state)
     truth = np.repeat(np.arange(4, dtype=np.int64), n_per_moon)
     is_odd = truth % 2 == 1
@@ -58,14 +54,3 @@ def four_moons(
     X[:, 0] += ACROSS * truth + np.cos(angles)
     X[:, 1] += np.where(is_odd, UP - np.sin(angles), np.sin(angles))
     return X.astype(np.float32), truth
-
-
-def _at_least(smallest: int, name: str, value: SupportsIndex) -> int:
-    """The value as an int that is not too small."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = smallest - 1
-    if number < smallest:
-        raise InputError(f"{name} must be an integer ≥ {smallest}; found {value!r}.")
-    return number

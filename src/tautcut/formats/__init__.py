@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from tautcut.checks import one_of
 from tautcut.errors import InputError
 from tautcut.formats.annotated import read_h5ad
 from tautcut.formats.arrays import read_mtx, read_npy, read_npz
@@ -71,8 +72,8 @@ def read(
         If the file cannot be read as what it should be; nothing in it is ever executed.
     """
     path = check_source(path)
-    if kind is not None and kind not in KINDS:
-        raise InputError(f"a file is read as one of {', '.join(KINDS)}; found {kind!r}.")
+    if kind is not None:
+        one_of("kind", kind, KINDS)
     chosen = None if columns is None else tuple(columns)
     return _READERS[path.suffix.lower()](path, Selection(kind, chosen, id_column, label_column, array))
 

@@ -13,7 +13,8 @@ from typing import Any, Protocol
 
 from joblib import Parallel, delayed, effective_n_jobs
 
-from tautcut.errors import InputError, TautcutError
+from tautcut.checks import whole_number
+from tautcut.errors import TautcutError
 from tautcut.records.records import RunRecord, append_record, cut_torn_line, read_records, write_whole
 
 
@@ -75,8 +76,8 @@ def execute(
     on_record : callable, optional
         Told of each record after it is on disk.
     """
-    if isinstance(jobs, bool) or not (jobs >= 1 or jobs == -1):
-        raise InputError(f"jobs must be a whole number ≥ 1, or −1 for every core; found {jobs!r}.")
+    if jobs != -1:
+        whole_number("jobs", jobs, otherwise=", or −1 for every core")
     path.parent.mkdir(parents=True, exist_ok=True)
     cut_torn_line(path)
     if is_fresh:

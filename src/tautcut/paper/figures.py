@@ -16,6 +16,7 @@ from tautcut.algorithm.solver import solve
 from tautcut.algorithm.stopping import StopRule
 from tautcut.arrays import FloatArray, IntArray
 from tautcut.baselines import LSD
+from tautcut.checks import whole_number
 from tautcut.errors import InputError
 from tautcut.graph import Graph
 from tautcut.graph.laplacian import diffuse
@@ -130,10 +131,8 @@ def figure2(
     random_state : int
     """
     classes = _classes(truth, graph, digits)
-    if n_starts < 1:
-        raise InputError(f"n_starts must be a whole number ≥ 1; found {n_starts!r}.")
     problem = Problem(graph, np.unique(classes).size)
-    starts = _diffused_seeds(problem, n_starts, random_state)
+    starts = _diffused_seeds(problem, whole_number("n_starts", n_starts), random_state)
     mtv = _sorted_function("MTV", _mtv(problem, starts), classes, digits)
     lsd = _sorted_function("LSD", _lsd(problem, starts), classes, digits)
     return Figure2(data, digits, mtv, lsd)

@@ -15,7 +15,7 @@ from sklearn.base import clone
 
 from tautcut.algorithm.stopping import Status
 from tautcut.arrays import IntArray
-from tautcut.checks import UNLABELLED
+from tautcut.checks import UNLABELLED, whole_number
 from tautcut.errors import InputError
 from tautcut.estimators import MTVClassifier, MTVClustering
 from tautcut.graph import Graph
@@ -136,9 +136,7 @@ def draw_labels(
 
 
 def _timed_fit(model: Model, X: Any, y: ArrayLike | None, *, warm_up: bool) -> tuple[Model, float]:
-    if isinstance(model.random_state, bool) or not isinstance(model.random_state, int | np.integer):
-        found = model.random_state
-        raise InputError(f"random_state must be a whole number, to repeat the run by; found {found!r}.")
+    whole_number("random_state", model.random_state, least=0, otherwise=", to repeat the run by")
     if warm_up:
         _fit_briefly(clone(model), X, y)
     fitted: Model = clone(model)

@@ -5,8 +5,7 @@ or vanishes. It never compares two rows.
 
 from __future__ import annotations
 
-import operator
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,7 +15,7 @@ from tautcut.errors import InputError
 
 Metric: TypeAlias = Literal["euclidean", "cosine"]
 
-METRICS = ("euclidean", "cosine")
+METRICS: tuple[Metric, ...] = get_args(Metric)
 
 
 def features_of(X: object, name: str) -> Features:
@@ -128,22 +127,3 @@ def squared_norms(rows: Any) -> Array:
         norms: Array = np.einsum("ij,ij->i", rows, rows)
         return norms
     return np.asarray(rows.multiply(rows).sum(axis=1), dtype=np.float64).ravel()
-
-
-def neighbor_count(n_neighbors: object, largest: int, n_points: int) -> int:
-    """n_neighbors as an int from 1 to `largest`."""
-    try:
-        k = operator.index(n_neighbors)  # type: ignore[arg-type]
-    except TypeError:
-        k = 0
-    if isinstance(n_neighbors, bool | np.bool_) or k < 1:
-        raise InputError(f"n_neighbors must be an integer ≥ 1; found {n_neighbors!r}.")
-    if k > largest:
-        raise InputError(f"n_neighbors={k} is too large for {n_points} points: at most {largest}. Lower n_neighbors.")
-    return k
-
-
-def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    """Refuse a value that is none of the choices."""
-    if not isinstance(value, str) or value not in choices:
-        raise InputError(f"unknown {name} {value!r}. Choose one of {', '.join(map(repr, choices))}.")

@@ -8,22 +8,21 @@ from __future__ import annotations
 import logging
 import warnings as python_warnings
 from collections.abc import Callable
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 import scipy.sparse as sp
 
 from tautcut.arrays import FloatArray, IndexArray, RealArray
+from tautcut.checks import neighbor_count, one_of
 from tautcut.errors import GraphWarning
 from tautcut.graph import Graph
 from tautcut.graph.neighbors.features import (
     METRICS,
     Metric,
-    check_choice,
     comparable,
     distances_of,
     features_of,
-    neighbor_count,
 )
 from tautcut.graph.neighbors.search import (
     LOW_RECALL,
@@ -38,7 +37,7 @@ from tautcut.graph.neighbors.search import (
 Weights: TypeAlias = Literal["binary", "self-tuning", "gaussian"]
 Finder: TypeAlias = Callable[[RealArray, int], Neighbors]
 
-WEIGHTS = ("binary", "self-tuning", "gaussian")
+WEIGHTS: tuple[Weights, ...] = get_args(Weights)
 # A weight below this would vanish in single precision, and its edge with it.
 SMALLEST_WEIGHT = float(np.finfo(np.float32).tiny)
 
@@ -115,14 +114,14 @@ def neighbor_graph(
 
     Examples
     --------
-    >>> print(neighbour_graph([[0.0], [1.0], [3.0], [7.0]], 1)[1])
+    >>> print(neighbor_graph([[0.0], [1.0], [3.0], [7.0]], 1)[1])
     1 nearest neighbours of 4 points in 1 dimensions, by exact search.
     """
-    check_choice("metric", metric, METRICS)
-    check_choice("weights", weights, WEIGHTS)
-    check_choice("method", method, METHODS)
+    one_of("metric", metric, METRICS)
+    one_of("weights", weights, WEIGHTS)
+    one_of("method", method, METHODS)
     points = features_of(X, "X")
-    k = neighbor_count(n_neighbors, points.shape[0] - 1, points.shape[0])
+    k = neighbor_count(n_neighbors, points.shape[0], most=points.shape[0] - 1)
     points, unit = comparable(points, metric)
     if finder is not None and isinstance(points, np.ndarray):
         (indices, squared), report = finder(points, k), NeighborReport(points.shape[0], points.shape[1], k, "exact")

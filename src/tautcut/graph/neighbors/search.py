@@ -12,20 +12,19 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import scipy.sparse as sp
 
 from tautcut.arrays import Array, BoolArray, Features, FloatArray, IndexArray, IntArray, RealArray, SingleArray
+from tautcut.checks import neighbor_count, one_of
 from tautcut.errors import EngineUnavailableError, InputError
 from tautcut.graph.neighbors.features import (
     METRICS,
     Metric,
-    check_choice,
     comparable,
     distances_of,
-    neighbor_count,
     squared_norms,
     stacked,
 )
@@ -36,7 +35,7 @@ Pairs: TypeAlias = tuple[IndexArray, IndexArray]
 Neighbors: TypeAlias = tuple[IndexArray, FloatArray]
 Progress: TypeAlias = Callable[[int, int], object]
 
-METHODS = ("auto", "exact", "approximate")
+METHODS: tuple[Method, ...] = get_args(Method)
 
 # Exact search costs about n² (d + 128): the product, and the selection that a small d makes no cheaper.
 # This much of it takes about a minute on two cores.
@@ -118,14 +117,14 @@ def nearest(X_train: object, X_new: object, n_neighbors: int, *, metric: Metric 
     >>> nearest([[0.0], [1.0], [3.0]], [[0.9]], 2)[0]
     array([[1, 0]])
     """
-    check_choice("metric", metric, METRICS)
+    one_of("metric", metric, METRICS)
     points, queries = _features(X_train, "X_train"), _features(X_new, "X_new")
     if points.shape[1] != queries.shape[1]:
         raise InputError(
             f"X_new has {queries.shape[1]} features but X_train has {points.shape[1]}. Give the same ones."
         )
     n = points.shape[0]
-    k = neighbor_count(n_neighbors, n, n)
+    k = neighbor_count(n_neighbors, n, most=n)
     both, unit = comparable(stacked(points, queries), metric)
     indices, squared = _exact_neighbors(both[:n], both[n:], k)
     return indices, distances_of(squared, unit, metric)
