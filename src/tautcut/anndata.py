@@ -14,10 +14,9 @@ from tautcut.arrays import Array
 from tautcut.checks import RandomState
 from tautcut.errors import InputError
 from tautcut.estimators import MTVClassifier, MTVClustering
+from tautcut.formats.schema import GRAPH, KEY, PCA, about_run, entries
 
 AnnData: TypeAlias = Any  # anndata has no types
-
-GRAPH, PCA = "connectivities", "X_pca"  # where scanpy puts its graph and its features
 
 
 def cluster(
@@ -32,7 +31,7 @@ def cluster(
     search: Literal["short", "thorough", "none"] = "short",
     min_cluster_size: int | None = None,
     random_state: RandomState = 0,
-    key_added: str = "tautcut",
+    key_added: str = KEY,
     copy: bool = False,
     verbose: bool = False,
 ) -> AnnData | None:
@@ -66,7 +65,10 @@ def cluster(
         - `obs[key_added]`: the clusters "0", "1", …, categorical;
         - `obs[key_added + "_confidence"]`: the margin of the neighbours' mean membership, from 0 to 1;
         - `obsm["X_" + key_added + "_memberships"]`: soft memberships, a column for each category;
-        - `uns[key_added]`: `params`, `energy`, `relaxed_energy`, `status` and `n_iter`.
+        - `uns[key_added]`: `params`, `energy`, `relaxed_energy`, `status`, `n_iter`, `version`, and `seed` if
+          `random_state` is a number.
+
+        The command line writes the same into a .h5ad file.
 
     Examples
     --------
@@ -100,7 +102,7 @@ def classify(
     class_prior: ArrayLike | None = None,
     search: Literal["short", "thorough", "none"] = "short",
     random_state: RandomState = 0,
-    key_added: str = "tautcut",
+    key_added: str = KEY,
     copy: bool = False,
     verbose: bool = False,
 ) -> AnnData | None:
@@ -191,24 +193,16 @@ def _store(
     names: Array,
 ) -> None:
     """Write the results; `codes` number the `names`, which become the categories."""
-    from pandas import Categorical, Index
-
     from tautcut.graph.diagnostics import confidence
 
-    adata.obs[key] = Categorical.from_codes(codes, categories=Index([str(name) for name in names.tolist()]))
-    adata.obs[f"{key}_confidence"] = confidence(model.graph_, codes, names.size)
-    adata.obsm[f"X_{key}_memberships"] = model.memberships_
-    adata.uns[key] = {
-        "params": source | _params_of(model),
-        "energy": float(model.energy_),
-        "relaxed_energy": float(model.relaxed_energy_),
-        "status": str(model.status_),
-        "n_iter": int(model.n_iter_),
-    }
-
-
-def _params_of(model: MTVClustering | MTVClassifier) -> dict[str, Any]:
-    """The settings of the fit that a file can hold."""
-    told = {name: value for name, value in model.get_params().items() if isinstance(value, int | float | str)}
-    prior = model.class_prior
-    return told if prior is None else told | {"class_prior": np.asarray(prior, dtype=float)}
+    about = about_run(
+        params=source | model.get_params(), energy=model.energy_, relaxed_energy=model.relaxed_energy_,
+        status=model.status_, n_iter=model.n_iter_, seed=model.random_state,
+    )  # fmt: skip
+    certainty = confidence(model.graph_, codes, names.size)
+    added = entries(
+        key, codes=codes, classes=names, confidence=certainty, memberships=model.memberships_, about=about
+    )  # fmt: skip
+    for part, values in added.items():
+        for name, value in values.items():
+            getattr(adata, part)[name] = value

@@ -217,3 +217,45 @@ def test_a_failure_writes_nothing() -> None:
         cluster(adata, 91)
     assert not adata.uns
     assert "tautcut" not in adata.obs
+
+
+# ---------------------------------------------------------------- the command line writes the same
+
+
+def kinds_of(element: Any) -> Any:
+    """How an element of a file is encoded, and the kinds of its numbers, without their values."""
+    encoding = element.attrs["encoding-type"]
+    if hasattr(element, "keys") and encoding != "string-array":
+        return encoding, {name: kinds_of(element[name]) for name in element if name != "params"}
+    return encoding, element.dtype.kind, element.ndim
+
+
+@pytest.mark.parametrize("has_labels", [False, True])
+def test_the_command_line_leaves_the_same_in_a_file(tmp_path: Any, has_labels: bool) -> None:
+    import h5py
+
+    from tautcut.cli import main
+
+    adata = with_labels(few(), has_graph=False)
+    source, ours, theirs = (tmp_path / name for name in ("cells.h5ad", "ours.h5ad", "theirs.h5ad"))
+    adata.write_h5ad(source)
+    if has_labels:
+        classify(adata, "known", search="none")
+        options = ["classify", str(source), "--label-column", "known"]
+    else:
+        cluster(adata, 3, search="none", class_prior=[0.3, 0.3, 0.4])
+        options = ["cluster", str(source), "-k", "3", "--class-prior", "0.3,0.3,0.4"]
+    adata.write_h5ad(theirs)
+    with pytest.raises(SystemExit) as end:
+        main([*options, "--search", "none", "--quiet", "--out", str(ours)])
+    assert end.value.code == 0
+    with h5py.File(ours) as a, h5py.File(theirs) as b:
+        assert list(a["obs"].attrs["column-order"]) == list(b["obs"].attrs["column-order"])
+        for name in ("obs/tautcut", "obs/tautcut_confidence", "obsm/X_tautcut_memberships", "uns/tautcut"):
+            assert kinds_of(a[name]) == kinds_of(b[name])
+        params, others = a["uns/tautcut/params"], b["uns/tautcut/params"]
+        shared = {"n_neighbors", "search"} | (set() if has_labels else {"n_clusters", "class_prior"})
+        assert shared <= set(params) & set(others)
+        assert {name: kinds_of(params[name]) for name in shared} == {name: kinds_of(others[name]) for name in shared}
+        for name in ("energy", "relaxed_energy", "n_iter", "seed"):
+            assert a[f"uns/tautcut/{name}"][()] == b[f"uns/tautcut/{name}"][()]

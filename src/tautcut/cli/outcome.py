@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tautcut._version import __version__
 from tautcut.cli import shell
 
 if TYPE_CHECKING:
@@ -42,13 +41,14 @@ class Outcome:
         """A label for each vertex, with its confidence."""
         import numpy as np
 
-        from tautcut.formats import Labelling
+        from tautcut.formats import Labelling, about_run
         from tautcut.graph.diagnostics import confidence
 
         names, result = np.array(self.classes), self.result
-        energies = {"energy": result.partition.energy, "relaxed_energy": result.relaxed_energy}
-        about: dict[str, Any] = {name: float(value) for name, value in energies.items() if np.isfinite(value)}
-        about |= {"status": str(result.status), "seed": self.about["seed"], "version": __version__}
+        about = about_run(
+            params=self._settings, energy=result.partition.energy, relaxed_energy=result.relaxed_energy,
+            status=result.status, n_iter=result.n_iter, seed=self.about["seed"],
+        )  # fmt: skip
         certainty = confidence(result.problem.graph, result.partition.labels, names.size)
         return Labelling(self.data.ids, names[result.partition.labels], certainty, result.memberships, names, about)
 

@@ -1,6 +1,7 @@
 """Files in and out: features or a graph from whatever format people keep them in, labels and graphs to formats that
 they can use. `base` owns the records and the sentences, `tables`, `arrays`, `graphs` and `annotated` one family of
-formats each, `labels` known and found labels. Nothing is ever unpickled; a file is written whole or not at all.
+formats each, `labels` known and found labels, `schema` where these stand among the cells of an AnnData object. Nothing
+is ever unpickled; a file is written whole or not at all.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from tautcut.formats.arrays import read_mtx, read_npy, read_npz
 from tautcut.formats.base import KINDS, Data, Selection
 from tautcut.formats.graphs import GRAPH_SUFFIXES, is_edge_list, read_edges, read_graphml, read_metis, write_graph
 from tautcut.formats.labels import Labelling, check_label_path, known_labels, read_labels, write_labels
+from tautcut.formats.schema import about_run
 from tautcut.formats.tables import read_parquet, read_text
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "GRAPH_SUFFIXES",
     "Labelling",
     "SUFFIXES",
+    "about_run",
     "check_label_path",
     "check_source",
     "known_labels",

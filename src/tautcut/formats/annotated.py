@@ -1,6 +1,6 @@
 """AnnData's .h5ad files: the graph in `obsp`, or features in `obsm` or X, read element by element without loading the
-rest; and labels written into a copy of the file, under the names that `tautcut.anndata` uses. It follows no link into
-another file, and reads only encodings that it knows.
+rest; and a copy of such a file with results added. It follows no link into another file, and reads only encodings that
+it knows.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from tautcut.arrays import Array, TextArray
+from tautcut.arrays import TextArray
 from tautcut.errors import InputError
+from tautcut.formats import schema
 from tautcut.formats.arrays import checked_sparse
 from tautcut.formats.base import Data, Selection, decided, optional, reading, real
 
-GRAPH, PCA, X = "obsp/connectivities", "obsm/X_pca", "X"
-KEY = "tautcut"
+GRAPH, PCA, X = f"obsp/{schema.GRAPH}", f"obsm/{schema.PCA}", "X"
 
 _MATRICES = ("array", "csr_matrix", "csc_matrix")
 _COLUMNS = ("array", "string-array", "categorical", "nullable-integer", "nullable-boolean", "nullable-string-array")
@@ -47,33 +47,18 @@ def read_h5ad(path: Path, selection: Selection) -> Data:
     return decided(content, ids, kind, notes=(f"Taken from {name}.",), names=names, labels=labels)
 
 
-def write_h5ad(
-    path: Path,
-    source: Path,
-    *,
-    labels: Array,
-    classes: Array,
-    confidence: Array,
-    memberships: Array,
-    about: Mapping[str, Any],
-) -> None:
-    """A copy of the source with labels in `obs`, memberships in `obsm` and what is known of the run in `uns`."""
+def write_h5ad(path: Path, source: Path, added: Mapping[str, Mapping[str, Any]]) -> None:
+    """A copy of the source with more in it, given as by :func:`tautcut.formats.schema.entries`."""
     h5py = optional("h5py", "writing .h5ad")
     write = optional("anndata.io", "writing .h5ad").write_elem
-    from pandas import Categorical, Index  # anndata brings it
-
-    names = Index([str(one) for one in classes.tolist()])
-    codes = np.searchsorted(classes, labels)
     shutil.copyfile(source, path)
     with warnings.catch_warnings(), reading(source, "an AnnData file"), h5py.File(path, "r+") as file:
         warnings.simplefilter("ignore")  # of anndata, about its own future
-        obs = _column_names(file)
-        write(file["obs"], KEY, Categorical.from_codes(codes, categories=names))
-        write(file["obs"], f"{KEY}_confidence", confidence)
-        added = [name for name in (KEY, f"{KEY}_confidence") if name not in obs]
-        file["obs"].attrs["column-order"] = np.array([*obs, *added], dtype=h5py.string_dtype())
-        write(file.require_group("obsm"), f"X_{KEY}_memberships", memberships)
-        write(file.require_group("uns"), KEY, dict(about))
+        columns = list(dict.fromkeys([*_column_names(file), *added["obs"]]))
+        for part, values in added.items():
+            for name, value in values.items():
+                write(file.require_group(part), name, value)
+        file["obs"].attrs["column-order"] = np.array(columns, dtype=h5py.string_dtype())
 
 
 def _array_name(file: Any, selection: Selection, path: Path) -> str:

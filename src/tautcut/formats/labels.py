@@ -8,6 +8,7 @@ import csv
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from tautcut.arrays import Array
 from tautcut.errors import InputError
+from tautcut.formats import schema
 from tautcut.formats.annotated import write_h5ad
 from tautcut.formats.base import optional, reading
 from tautcut.formats.tables import ID_NAMES, LABEL_NAMES, header, rows
@@ -40,7 +42,7 @@ class Labelling:
     classes : ndarray of shape (n_classes,)
         What the columns of `memberships` stand for, sorted.
     about : mapping
-        Numbers and words about the run, such as its energy.
+        What is told of the run, as by :func:`tautcut.formats.about_run`.
     """
 
     ids: Array
@@ -182,7 +184,8 @@ def _write_json(path: Path, found: Labelling, source: Path) -> None:
         {"id": id_, "label": label, "confidence": numbers[0], "memberships": numbers[1:]}
         for id_, label, numbers in _records(found)
     ]
-    content = {**found.about, "classes": found.classes.tolist(), "vertices": vertices}
+    about = {name: one for name, one in found.about.items() if not isinstance(one, float) or isfinite(one)}
+    content = {**about, "classes": found.classes.tolist(), "vertices": vertices}
     path.write_text(json.dumps(content, ensure_ascii=False, allow_nan=False), encoding="utf-8")
 
 
@@ -205,10 +208,12 @@ def _write_parquet(path: Path, found: Labelling, source: Path) -> None:
 
 
 def _write_h5ad(path: Path, found: Labelling, source: Path) -> None:
-    write_h5ad(
-        path, source, labels=found.labels, classes=found.classes, confidence=found.confidence,
-        memberships=found.memberships, about=found.about,
+    codes = np.searchsorted(found.classes, found.labels)
+    added = schema.entries(
+        schema.KEY, codes=codes, classes=found.classes, confidence=found.confidence, memberships=found.memberships,
+        about=found.about,
     )  # fmt: skip
+    write_h5ad(path, source, added)
 
 
 def _records(found: Labelling) -> Iterator[tuple[Any, Any, list[float]]]:
