@@ -21,7 +21,7 @@ from tautcut.baselines.cheeger import (
     DualAscent,
     Recursion,
     Relaxation,
-    bisect,
+    cut_in_two,
     incidence,
     multicut_value,
     second_eigenvector,
@@ -163,7 +163,7 @@ def test_components_are_dealt_out_evenly_and_for_nothing():
     first = np.cumsum([0, *sizes])
     edges = [edge for a, s in zip(first, sizes, strict=False) for edge in combinations(range(a, a + s), 2)]
     cluster = whole(Graph.from_edges(edges, n_vertices=14), "ratio")
-    split = bisect(cluster, lambda part: pytest.fail("nothing is to be solved"))
+    split = cut_in_two(cluster, lambda part: pytest.fail("nothing is to be solved"))
     assert (split.value, split.n_iter) == (0.0, 0)
     assert {side.size for side in split.sides} == {7}
 

@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 from strategies import graphs, planted_graph
 from tautcut import Graph, balanced_cut_energy, knn_graph, purity
 from tautcut.baselines import OneSpectral
-from tautcut.baselines.cheeger import Cluster, Relaxation, Split, _best_split, bisect
+from tautcut.baselines.cheeger import Cluster, Relaxation, Split, _best_split, cut_in_two
 from tautcut.baselines.one_spectral import inverse_power
 from tautcut.errors import InputError
 
@@ -101,7 +101,7 @@ def test_a_stray_component_of_a_cluster_is_not_worth_a_cut():
         assert part.vertices.tolist() == [0, 1, 2, 3, 4, 5]
         return np.array([2.0, 2, 1, -1, -2, -2]), 3
 
-    split = bisect(cluster, solve)
+    split = cut_in_two(cluster, solve)
     assert split.n_iter == 3
     assert sorted(side.size for side in split.sides) == [3, 4]
     assert split.value == pytest.approx(max(quotient(graph, members(graph, side)) for side in split.sides))

@@ -275,11 +275,11 @@ def test_starts_depend_on_the_seed_and_the_trial_alone(registry):
 def test_known_labels_are_shares_of_each_class(rings):
     for labels, count in {"1": 1, "1%": 1, "2.5%": 1, "5%": 2, "10%": 3}.items():
         spec = RunSpec("table2", "rings", "MTV", "labels", 0, 10, labels)
-        y = protocol.known_labels(spec, rings.truth)
+        y = protocol.drawn_labels(spec, rings.truth)
         assert np.bincount(y[y >= 0]).tolist() == [count] * N_CLASSES
         assert (y[y >= 0] == rings.truth[y >= 0]).all()
-        assert (y == protocol.known_labels(replace(spec, method="tautcut"), rings.truth)).all()
-        assert (y != protocol.known_labels(replace(spec, trial=1), rings.truth)).any()
+        assert (y == protocol.drawn_labels(replace(spec, method="tautcut"), rings.truth)).all()
+        assert (y != protocol.drawn_labels(replace(spec, trial=1), rings.truth)).any()
     with pytest.raises(InputError, match="share must lie above 0"):
         records.draw_labels(rings.truth, share=0.0, rng=np.random.default_rng(0))
 
@@ -287,7 +287,7 @@ def test_known_labels_are_shares_of_each_class(rings):
 @pytest.mark.parametrize("method", list(protocol.METHODS["table1"]))
 def test_every_method_of_table1_leaves_a_record(registry, rings, method):
     start, max_iter = ("b", 60) if method in protocol.WITH_STARTS else ("own", None)
-    record = protocol.run(RunSpec("table1", "rings", method, start, 2, max_iter, seed=4))
+    record = protocol.record_of(RunSpec("table1", "rings", method, start, 2, max_iter, seed=4))
     assert (record.data, record.method, record.seed, record.n_labelled) == ("rings", method, 4, 0)
     assert sum(record.sizes) == len(record.sizes) * CLASS_SIZE == rings.graph.n_vertices
     assert record.purity == 1.0
@@ -300,7 +300,7 @@ def test_every_method_of_table1_leaves_a_record(registry, rings, method):
 
 @pytest.mark.parametrize("method", list(protocol.METHODS["table2"]))
 def test_every_method_of_table2_leaves_a_record(registry, method):
-    record = protocol.run(RunSpec("table2", "rings", method, "labels", 0, 200, "10%"))
+    record = protocol.record_of(RunSpec("table2", "rings", method, "labels", 0, 200, "10%"))
     assert (record.n_labelled, record.purity, record.measures["accuracy_unlabelled"]) == (9, 1.0, 1.0)
 
 
@@ -309,7 +309,7 @@ def test_a_run_that_fails_says_why(registry, monkeypatch):
         raise InputError("this cannot be.")
 
     monkeypatch.setitem(protocol.METHODS["table1"], "LSD", broken)
-    record = protocol.run(RunSpec("table1", "rings", "LSD", "a", 0, 10))
+    record = protocol.record_of(RunSpec("table1", "rings", "LSD", "a", 0, 10))
     assert (record.status, record.sizes, record.purity) == ("Failed: this cannot be.", (), None)
     assert (record.data, record.method) == ("rings", "LSD")
 
@@ -320,7 +320,7 @@ def test_an_interrupted_run_leaves_no_record(registry, monkeypatch):
 
     monkeypatch.setitem(protocol.METHODS["table1"], "MTV", cut_short)
     with pytest.raises(KeyboardInterrupt):
-        protocol.run(SPECS[0])
+        protocol.record_of(SPECS[0])
 
 
 def test_the_papers_figures_cover_its_columns():
@@ -481,7 +481,7 @@ def test_table1_from_the_command_line(registry, tmp_path, capsys, monkeypatch):
     ]  # fmt: skip
     assert "15 runs to do." in err
 
-    monkeypatch.setattr(protocol, "run", None)  # all is there
+    monkeypatch.setattr(protocol, "record_of", None)  # all is there
     again = command(capsys, "table1", "--quick", "--data", "RINGS", "--out", str(tmp_path / "results"))
     assert again[0] == 0
     assert "0 runs to do; 15 are in" in again[2]
@@ -490,7 +490,7 @@ def test_table1_from_the_command_line(registry, tmp_path, capsys, monkeypatch):
 
 
 def test_a_part_is_run_and_the_whole_is_shown(registry, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(protocol, "run", recorded)
+    monkeypatch.setattr(protocol, "record_of", recorded)
     command(capsys, "table2", "--quick", "--methods", "mtv", "--out", str(tmp_path), "--quiet")
     code, _, err = command(capsys, "table2", "--quick", "--methods", "tautcut", "--out", str(tmp_path), "--quiet")
     assert (code, err) == (0, "")
@@ -500,14 +500,14 @@ def test_a_part_is_run_and_the_whole_is_shown(registry, tmp_path, capsys, monkey
 
 
 def test_lines_of_progress_where_there_is_no_terminal(registry, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(protocol, "run", recorded)
+    monkeypatch.setattr(protocol, "record_of", recorded)
     err = command(capsys, "table2", "--quick", "--methods", "mtv", "--out", str(tmp_path))[2]
     assert err.count("rings MTV") == 15
     assert "rings MTV, 2.5% labels, 1: purity 90.00%, (P) 0.5000, 1.0 s" in err
 
 
 def test_a_bar_on_a_terminal(registry, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(protocol, "run", recorded)
+    monkeypatch.setattr(protocol, "record_of", recorded)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     code, _, err = command(capsys, "table1", "--quick", "--methods", "mtv", "--out", str(tmp_path))
     assert code == 0
@@ -515,7 +515,7 @@ def test_a_bar_on_a_terminal(registry, tmp_path, capsys, monkeypatch):
 
 
 def test_records_of_another_version_count_and_are_said(registry, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(protocol, "run", recorded)
+    monkeypatch.setattr(protocol, "record_of", recorded)
     arguments = ("table1", "--quick", "--methods", "mtv", "--out", str(tmp_path))
     command(capsys, *arguments)
     assert "4 of them are by another version of the code; --fresh repeats them." in command(capsys, *arguments)[2]
@@ -558,7 +558,7 @@ def test_a_data_set_that_is_not_there_is_said_before_anything_runs(registry, tmp
         raise InputError(f"{name}.npz is not there; put it into a folder and name it in TAUTCUT_DATA.")
 
     monkeypatch.setattr(protocol, "paper_graph", missing)
-    monkeypatch.setattr(protocol, "run", None)
+    monkeypatch.setattr(protocol, "record_of", None)
     code, _, err = command(capsys, "table1", "--quiet", "--out", str(tmp_path / "new"))
     assert (code, err) == (2, "tautcut: rings.npz is not there; put it into a folder and name it in TAUTCUT_DATA.\n")
     assert list(tmp_path.iterdir()) == []
@@ -570,7 +570,7 @@ def test_an_interruption_says_how_to_go_on(registry, tmp_path, capsys, monkeypat
             raise KeyboardInterrupt
         return recorded(spec)
 
-    monkeypatch.setattr(protocol, "run", interrupted)
+    monkeypatch.setattr(protocol, "record_of", interrupted)
     code, _, err = command(capsys, "table1", "--quick", "--quiet", "--out", str(tmp_path))
     path = tmp_path / "table1-quick.jsonl"
     assert code == 130

@@ -21,6 +21,7 @@ from scipy.sparse.linalg import lobpcg
 from tautcut.arrays import Array, BoolArray, FloatArray, IntArray, SparseMatrix
 from tautcut.checks import one_of
 from tautcut.graph import Graph
+from tautcut.graph.laplacian import row_sums, unit_mean_adjacency
 from tautcut.problem import cuts
 
 WEIGHTS = ("normalised", "ratio")
@@ -141,7 +142,7 @@ class Cluster:
     @cached_property
     def degrees(self) -> FloatArray:
         """Degrees inside the cluster."""
-        return _row_sums(self.W)
+        return row_sums(self.W)
 
     @property
     def quotient(self) -> float:
@@ -210,13 +211,13 @@ class Recursion:
 
     def run(self, graph: Graph, n_clusters: int, solve: Solve) -> tuple[IntArray, int]:
         """Labels in [0, R), each of them used, and the inner iterations made."""
-        W = _unit_mean(graph)
-        degrees = _row_sums(W)
+        W = unit_mean_adjacency(graph, negligible=_NEGLIGIBLE_WEIGHT)
+        degrees = row_sums(W)
         clusters = [self._cluster(W, degrees, np.arange(graph.n_vertices), n_clusters)]
         splits: list[Split | None] = [None]
         n_iter = 0
         for _ in range(n_clusters - 1):
-            tried = [split or bisect(cluster, solve) for cluster, split in zip(clusters, splits, strict=True)]
+            tried = [split or cut_in_two(cluster, solve) for cluster, split in zip(clusters, splits, strict=True)]
             n_iter += sum(new.n_iter for new, old in zip(tried, splits, strict=True) if old is None)
             k = _best_split(clusters, tried)
             clusters[k], part = (self._cluster(W, degrees, side, n_clusters) for side in tried[k].sides)
@@ -234,7 +235,7 @@ class Recursion:
 
     def _cluster(self, W: SparseMatrix, degrees: FloatArray, vertices: IntArray, n_clusters: int) -> Cluster:
         part = sp.csr_matrix(W[vertices][:, vertices])
-        inside, whole = _row_sums(part), degrees[vertices]
+        inside, whole = row_sums(part), degrees[vertices]
         external = np.maximum(whole - inside, 0.0) if self.is_global else np.zeros(vertices.size)
         if self.weights == "normalised":
             theta, share = (whole if self.is_global else inside), float(_ratio(whole.sum(), degrees.sum()))
@@ -251,7 +252,7 @@ def multicut_value(graph: Graph, labels: IntArray, weights: str) -> float:
     return float(np.max(_ratio(cuts(graph, labels, R), _sums(labels, theta, R))))
 
 
-def bisect(cluster: Cluster, solve: Solve) -> Split:
+def cut_in_two(cluster: Cluster, solve: Solve) -> Split:
     """The best cut of a cluster. One with several components may be cut along them, or inside the largest."""
     n = cluster.vertices.size
     if n == 1:
@@ -348,18 +349,3 @@ def _ratio(numerator: FloatArray | float, denominator: FloatArray | float) -> Fl
     """numerator/denominator; nothing cut costs nothing, whatever it is divided by."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(np.greater(numerator, 0), np.divide(numerator, denominator), 0.0)
-
-
-def _unit_mean(graph: Graph) -> SparseMatrix:
-    """W divided by its mean weight, so that no step depends on the unit of the weights."""
-    W = graph.to_scipy()
-    if W.nnz:
-        W.data /= W.data.max()  # first, so that the mean of huge or tiny weights cannot overflow
-        W.data /= W.data.mean()
-        W.data[W.data < _NEGLIGIBLE_WEIGHT] = 0.0
-        W.eliminate_zeros()
-    return W
-
-
-def _row_sums(W: SparseMatrix) -> FloatArray:
-    return np.asarray(W.sum(axis=1), dtype=np.float64).ravel()

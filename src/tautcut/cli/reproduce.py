@@ -19,7 +19,7 @@ from tautcut.errors import InputError
 if TYPE_CHECKING:
     from tautcut.paper.figures import Figure1, Figure2
     from tautcut.paper.protocol import RunSpec
-    from tautcut.paper.tables import Row
+    from tautcut.paper.tables import TableRow
     from tautcut.records import RunRecord
 
 RESULTS = Path("results")
@@ -181,7 +181,7 @@ def _reproduce_table(request: TableRequest) -> None:
         _say_what_is_there(request, wanted, todo, say)
         with _progress(todo, is_shown=not (request.is_quiet or request.as_json)) as listen:
             campaign.execute(
-                wanted, request.records, run=protocol.run, jobs=request.jobs, is_fresh=request.is_fresh,
+                wanted, request.records, run=protocol.record_of, jobs=request.jobs, is_fresh=request.is_fresh,
                 on_record=listen,
             )  # fmt: skip
         _show_table(request, campaign.finished(every, request.records), names)
@@ -273,7 +273,7 @@ def _show_table(request: TableRequest, records: list[RunRecord], names: list[str
     typer.echo(f"Other files: {', '.join(str(path) for path in (*files[1:], request.records))}")
 
 
-def _print_brief(name: str, rows: list[Row]) -> None:
+def _print_brief(name: str, rows: list[TableRow]) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table

@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Source:
+class Origin:
     """A published file of arrays, and where else they can be had.
 
     Attributes
@@ -55,22 +55,22 @@ class Source:
     download: Callable[[], Arrays] | None = None
 
 
-def read(source: Source) -> Arrays:
-    """The arrays of the source, from the first place that has them."""
-    named, cached = data_folder(), cache_folder() / source.file
-    if named is not None and (named / source.file).is_file():
-        return _read_verified(named / source.file, source, [source.sha256])
+def read_arrays(origin: Origin) -> Arrays:
+    """The arrays of the origin, from the first place that has them."""
+    named, cached = data_folder(), cache_folder() / origin.file
+    if named is not None and (named / origin.file).is_file():
+        return _read_verified(named / origin.file, origin, [origin.sha256])
     if cached.is_file():
-        return _read_verified(cached, source, [source.sha256, *_recorded_digest(cached)])
-    if source.download is None:
-        raise _not_found(source)
-    logger.info("%s is not on this machine: downloading a public copy", source.file)
+        return _read_verified(cached, origin, [origin.sha256, *_recorded_digest(cached)])
+    if origin.download is None:
+        raise _not_found(origin)
+    logger.info("%s is not on this machine: downloading a public copy", origin.file)
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", _RETRYING)
-            arrays = source.download()
+            arrays = origin.download()
     except (OSError, HTTPException, ValueError) as error:
-        raise _not_found(source, f" and could not be downloaded ({type(error).__name__}: {error})") from error
+        raise _not_found(origin, f" and could not be downloaded ({type(error).__name__}: {error})") from error
     _keep(cached, arrays)
     return arrays
 
@@ -94,7 +94,7 @@ def cache_folder() -> Path:
     return Path(parent).expanduser() / "tautcut"
 
 
-def _read_verified(path: Path, source: Source, digests: list[str]) -> Arrays:
+def _read_verified(path: Path, origin: Origin, digests: list[str]) -> Arrays:
     """The arrays in the file, whose digest must be among those given."""
     try:
         content = path.read_bytes()
@@ -104,15 +104,15 @@ def _read_verified(path: Path, source: Source, digests: list[str]) -> Arrays:
     if found not in digests:
         raise InputError(
             f"'{path}' is damaged or another file: its SHA-256 begins {found[:12]}, expected {digests[-1][:12]}. "
-            f"Replace it by the published {source.file}, or delete it."
+            f"Replace it by the published {origin.file}, or delete it."
         )
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as stored:
-            return {name: stored[name] for name in source.arrays}
+            return {name: stored[name] for name in origin.arrays}
     except (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise InputError(
-            f"'{path}' does not hold the plain arrays {', '.join(source.arrays)}: {error}. "
-            f"Replace it by the published {source.file}, or delete it."
+            f"'{path}' does not hold the plain arrays {', '.join(origin.arrays)}: {error}. "
+            f"Replace it by the published {origin.file}, or delete it."
         ) from error
 
 
@@ -146,9 +146,9 @@ def _recorded_digest(path: Path) -> list[str]:
     return record.read_text(encoding="utf-8", errors="replace").split()[:1] if record.is_file() else []
 
 
-def _not_found(source: Source, also: str = "") -> InputError:
+def _not_found(origin: Origin, also: str = "") -> InputError:
     named = os.environ.get(FOLDER_VARIABLE) or "not set"
     return InputError(
-        f"{source.file} is neither in the folder of {FOLDER_VARIABLE} ({named}) nor in '{cache_folder()}'{also}. "
-        f"Put {source.file} into a folder and set {FOLDER_VARIABLE} to that folder."
+        f"{origin.file} is neither in the folder of {FOLDER_VARIABLE} ({named}) nor in '{cache_folder()}'{also}. "
+        f"Put {origin.file} into a folder and set {FOLDER_VARIABLE} to that folder."
     )

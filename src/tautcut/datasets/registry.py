@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
-from typing import TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,14 +15,13 @@ from numpy.typing import NDArray
 
 from tautcut.arrays import Features, IntArray
 from tautcut.checks import one_of
-from tautcut.datasets.files import Arrays, Source, read
+from tautcut.datasets.files import Arrays, Origin, read_arrays
 from tautcut.datasets.synthetic import four_moons
 from tautcut.datasets.text import COUNT_ARRAYS, fetch_newsgroups, tfidf_rows
 from tautcut.errors import InputError
 from tautcut.graph import Graph
+from tautcut.graph.graph import read_only
 from tautcut.graph.neighbors import knn_graph
-
-Scalar = TypeVar("Scalar", bound=np.generic)
 
 # In the order of the paper's table.
 PAPER_NAMES = ("4moons", "webkb4", "optdigits", "pendigits", "20news", "mnist")
@@ -51,7 +49,7 @@ class Dataset:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "X", _read_only_rows(self.X))
-        object.__setattr__(self, "truth", _read_only(self.truth))
+        object.__setattr__(self, "truth", read_only(self.truth))
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +72,7 @@ class LabelledGraph:
     note: str
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "truth", _read_only(self.truth))
+        object.__setattr__(self, "truth", read_only(self.truth))
 
 
 def load(name: str) -> Dataset:
@@ -108,7 +106,7 @@ def load(name: str) -> Dataset:
         return Dataset(name, X, truth, ("first", "second", "third", "fourth"))
     if name == "digits":
         return _dense(name, _bundled_digits())
-    stored = read(_FEATURES[name])
+    stored = read_arrays(_FEATURES[name])
     return _text(name, stored) if name in _FEWEST_OCCURRENCES else _dense(name, stored)
 
 
@@ -119,7 +117,7 @@ def load_graph(name: str) -> LabelledGraph:
     they come in another order, and some messages of 20 Newsgroups are not in the graph.
     """
     one_of("published graph", name, tuple(_GRAPHS))
-    stored = read(_GRAPHS[name])
+    stored = read_arrays(_GRAPHS[name])
     ones = np.ones(stored["indices"].size)
     W = sp.csr_matrix((ones, stored["indices"], stored["indptr"]), shape=tuple(stored["shape"]))
     return LabelledGraph(name, Graph.from_any(W), stored["y"].astype(np.int64), _NOTES[name])
@@ -185,18 +183,11 @@ def _small_integers(X: NDArray[np.generic], y: NDArray[np.generic]) -> Arrays:
     return {"X": compact, "y": truth.astype(np.int64), "class_names": class_names}
 
 
-def _read_only(array: NDArray[Scalar]) -> NDArray[Scalar]:
-    """A read-only view; the array itself stays as it is."""
-    view = array.view()
-    view.setflags(write=False)
-    return view
-
-
 def _read_only_rows(X: Features) -> Features:
     """Read-only views of dense rows or of the parts of sparse ones."""
     if isinstance(X, np.ndarray):
-        return _read_only(X)
-    parts = (_read_only(X.data), _read_only(X.indices), _read_only(X.indptr))
+        return read_only(X)
+    parts = (read_only(X.data), read_only(X.indices), read_only(X.indptr))
     return sp.csr_matrix(parts, shape=X.shape)
 
 
@@ -204,26 +195,26 @@ _DENSE_ARRAYS = ("X", "y", "class_names")
 _GRAPH_ARRAYS = ("indices", "indptr", "shape", "y")
 
 _FEATURES = {
-    "webkb4": Source("webkb4.npz", "36c4f083b81f54dddd2c58e50e6613aece365e98d86db49e86a0f7e4061a0ab8", COUNT_ARRAYS),
-    "optdigits": Source(
+    "webkb4": Origin("webkb4.npz", "36c4f083b81f54dddd2c58e50e6613aece365e98d86db49e86a0f7e4061a0ab8", COUNT_ARRAYS),
+    "optdigits": Origin(
         "optdigits.npz",
         "1b54d99f1867fc3835f129b352fd94e79d23c5227b7c5e892c2a60972ab499fa",
         _DENSE_ARRAYS,
         partial(_fetch_digits, "optdigits"),
     ),
-    "pendigits": Source(
+    "pendigits": Origin(
         "pendigits.npz",
         "3bb29749042a9cdc3962427fc2c74fb3e105148019ef6d16efa981ac654bb031",
         _DENSE_ARRAYS,
         partial(_fetch_digits, "pendigits"),
     ),
-    "20news": Source(
+    "20news": Origin(
         "newsgroups20.npz",
         "60853974aa073fc4d718089da2b6d13b7594e14b91dd71d96006a939ac0ad744",
         COUNT_ARRAYS,
         fetch_newsgroups,
     ),
-    "mnist": Source(
+    "mnist": Origin(
         "mnist.npz",
         "9f4fee899cbb051b11d9ac0b44ebf9e1e27e0ec6a0b2b38e6c05e6a91248d738",
         _DENSE_ARRAYS,
@@ -232,10 +223,10 @@ _FEATURES = {
 }
 
 _GRAPHS = {
-    "20news": Source(
+    "20news": Origin(
         "graph_20news_incres.npz", "2a19406ce9f5f8df9283b4e46a2ee798f40c85e02c1b6c8a704917bdf3a4fb02", _GRAPH_ARRAYS
     ),
-    "mnist": Source(
+    "mnist": Origin(
         "graph_mnist_nmfr.npz", "adfd49ec20d131337009f2f5ad5d2f89cce1c358e570c01a445c9ebe185c7275", _GRAPH_ARRAYS
     ),
 }

@@ -135,11 +135,11 @@ def reading(path: Path, what: str) -> Iterator[None]:
         raise InputError(f"'{path}' is not {what}: byte {error.start} is not UTF-8 text. Save it as UTF-8.") from error
     except _DAMAGED as error:
         raise InputError(
-            f"'{path}' cannot be read as {what}: {brief(error)}. Check that the file is whole and its suffix right."
+            f"'{path}' cannot be read as {what}: {first_line(error)}. Check that it is whole and its suffix right."
         ) from error
 
 
-def brief(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
     """The first line of an error's message, printable and short."""
     lines = str(error).strip().splitlines() or [""]
     text = "".join(c if c.isprintable() else "?" for c in lines[0][:200]).rstrip(". ")

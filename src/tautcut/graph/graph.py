@@ -49,7 +49,7 @@ class Graph:
 
     def __post_init__(self) -> None:
         for name in ("indptr", "indices", "weights"):
-            object.__setattr__(self, name, _frozen(getattr(self, name)))
+            object.__setattr__(self, name, read_only(getattr(self, name)))
 
     def __repr__(self) -> str:
         return f"Graph(n_vertices={self.n_vertices}, n_edges={self.n_edges})"
@@ -119,7 +119,7 @@ class Graph:
     def degrees(self) -> FloatArray:
         """Weighted degrees d_i = Σ_j w_ij, shape (n_vertices,)."""
         rows = _row_numbers(self.indptr)
-        return _frozen(np.bincount(rows, self.weights, self.n_vertices).astype(np.float64))
+        return read_only(np.bincount(rows, self.weights, self.n_vertices).astype(np.float64))
 
     @cached_property
     def is_unweighted(self) -> bool:
@@ -151,7 +151,7 @@ class Graph:
     def _components(self) -> tuple[int, NDArray[np.int32]]:
         # In a symmetric graph strong components are the components, and need no transpose.
         count, labels = connected_components(self.to_scipy(), directed=True, connection="strong")
-        return int(count), _frozen(labels.astype(np.int32))
+        return int(count), read_only(labels.astype(np.int32))
 
 
 def _validate(matrix: SparseMatrix, *, symmetrise: str) -> Graph:
@@ -223,7 +223,7 @@ def _row_numbers(indptr: Array) -> IndexArray:
     return np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
 
 
-def _frozen(array: NDArray[Scalar]) -> NDArray[Scalar]:
+def read_only(array: NDArray[Scalar]) -> NDArray[Scalar]:
     """A read-only view; the array itself stays as it is."""
     view = array.view()
     view.setflags(write=False)

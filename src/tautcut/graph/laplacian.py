@@ -156,7 +156,7 @@ def diffuse(graph: Graph, B: FloatArray, *, tol: float = 1e-6, max_iter: int = 5
     >>> diffuse(graph, np.array([[3.0], [0.0]])).round(6).ravel().tolist()
     [2.0, 1.0]
     """
-    A = _laplacian_of(_unit_mean_adjacency(graph)) + sp.identity(graph.n_vertices, format="csr")
+    A = _laplacian_of(unit_mean_adjacency(graph)) + sp.identity(graph.n_vertices, format="csr")
     inverse_diagonal = (1.0 / A.diagonal())[:, None]
     return _conjugate_gradients(A, np.ascontiguousarray(B, dtype=np.float64), inverse_diagonal, tol, max_iter)
 
@@ -201,29 +201,31 @@ def _divide_where(is_active: BoolArray, numerator: FloatArray, denominator: Floa
     return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=is_safe)
 
 
-def _unit_mean_adjacency(graph: Graph) -> SparseMatrix:
-    """W divided by its mean positive weight."""
+def unit_mean_adjacency(graph: Graph, *, negligible: float = 0.0) -> SparseMatrix:
+    """W divided by its mean positive weight; weights below `negligible` are dropped then."""
     W = graph.to_scipy()
     if W.nnz:
         W.data /= W.data.max()  # first, so that the mean of huge or tiny weights cannot overflow
         W.data /= W.data.mean()
+    if negligible:
+        W.data[W.data < negligible] = 0.0
+        W.eliminate_zeros()
     return W
 
 
 def _laplacian_of(W: SparseMatrix) -> SparseMatrix:
-    return sp.csr_matrix(sp.diags(_row_sums(W)) - W)
+    return sp.csr_matrix(sp.diags(row_sums(W)) - W)
 
 
-def _row_sums(W: SparseMatrix) -> FloatArray:
+def row_sums(W: SparseMatrix) -> FloatArray:
+    """W 1, the degrees."""
     return np.asarray(W.sum(axis=1), dtype=np.float64).ravel()
 
 
 def _embed(graph: Graph, n_clusters: int, rng: np.random.Generator) -> FloatArray:
     """The matrix V = D'^{-½} U of the normalised cut."""
-    W = _unit_mean_adjacency(graph)
-    W.data[W.data < _NEGLIGIBLE_WEIGHT] = 0.0
-    W.eliminate_zeros()
-    degrees = _row_sums(W) + 2 * _OFFSET
+    W = unit_mean_adjacency(graph, negligible=_NEGLIGIBLE_WEIGHT)
+    degrees = row_sums(W) + 2 * _OFFSET
     scale = 1.0 / np.sqrt(degrees)
     W_offset = W + _OFFSET * sp.identity(graph.n_vertices, format="csr")
     S = sp.csr_matrix(sp.diags(scale) @ W_offset @ sp.diags(scale))
@@ -279,7 +281,7 @@ def _block_eigenpairs(S: SparseMatrix, count: int, rng: np.random.Generator) -> 
 def _lanczos_start(S: SparseMatrix, rng: np.random.Generator) -> FloatArray:
     """The vector of ones; a random one where ones is itself an eigenvector (a regular graph)."""
     ones = np.ones(S.shape[0])
-    image = _row_sums(S)
+    image = row_sums(S)
     is_eigenvector = np.ptp(image) <= 1e-8 * np.abs(image).max()
     return rng.standard_normal(ones.size) if is_eigenvector else ones
 

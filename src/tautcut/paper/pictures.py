@@ -63,16 +63,7 @@ def draw_figure1(data: Figure1, path: str | os.PathLike[str]) -> tuple[Path, ...
 def draw_figure2(data: Figure2, path: str | os.PathLike[str]) -> tuple[Path, ...]:
     """Figure 2: the function of the first digit over the vertices of both, sorted, by MTV and by LSD.
 
-    Parameters
-    ----------
-    data : Figure2
-    path : path-like
-        Without a suffix: `path`.png, `path`.svg and `path`.json are written.
-
-    Returns
-    -------
-    tuple of Path
-        The three files.
+    Files are written as by `draw_figure1`.
     """
     first, second = data.digits
     low, high = IN_BETWEEN

@@ -1,7 +1,7 @@
 """The paper's two tables as lists of independent runs. A `RunSpec` names one run completely; `table1` and `table2` list
-the specs of a table, and `run` turns a spec into its record, whenever and in whichever process. Starts depend on the
-seed and their number alone, so every method is given the same ones. No method sees the truth, other than the labels
-that table 2 gives it.
+the specs of a table, and `record_of` makes the run of a spec, in whichever process. Starts depend on the seed and their
+number alone, so every method is given the same ones. No method sees the truth, other than the labels that table 2
+gives it.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def _table1_cell(data: str, method: str, seed: int, is_quick: bool) -> list[RunS
     return [first, *others]
 
 
-def run(spec: RunSpec) -> RunRecord:
+def record_of(spec: RunSpec) -> RunRecord:
     """The record of the run; one that fails for a reason of its own leaves a record without sizes that says why."""
     data = labelled_graph(spec.data)
     with warnings.catch_warnings():
@@ -168,7 +168,7 @@ def labelled_graph(name: str) -> LabelledGraph:
     return paper_graph(name)
 
 
-def known_labels(spec: RunSpec, truth: IntArray) -> IntArray:
+def drawn_labels(spec: RunSpec, truth: IntArray) -> IntArray:
     """The labels that a run of table 2 is given, −1 elsewhere: drawn in every class, from the seed and the trial."""
     rng = np.random.default_rng([spec.seed, spec.trial, LABELS.index(spec.labels)])
     if spec.labels.endswith("%"):
@@ -266,7 +266,7 @@ def _tautcut_with_labels(spec: RunSpec, data: LabelledGraph) -> RunRecord:
 
 def _classify(model: MTVClassifier, spec: RunSpec, data: LabelledGraph) -> RunRecord:
     model.set_params(affinity="precomputed", max_iter=spec.max_iter, random_state=spec.seed)
-    y = known_labels(spec, data.truth)
+    y = drawn_labels(spec, data.truth)
     fitted, record = run_classification(model, data.graph, y, data=data.name, truth=data.truth, warm_up=True)
     hidden = y == UNLABELLED
     right = float((fitted.transduction_[hidden] == data.truth[hidden]).mean())

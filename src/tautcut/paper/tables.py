@@ -24,7 +24,7 @@ NONE = "–"
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """One line of a table: the run that was chosen from a cell, and how the cell was run.
 
     Attributes
@@ -109,7 +109,7 @@ class Document:
 # ---------------------------------------------------------------- records → rows
 
 
-def rows_of(table: str, records: Sequence[RunRecord]) -> list[Row]:
+def rows_of(table: str, records: Sequence[RunRecord]) -> list[TableRow]:
     """The rows of "table1" or "table2", in the order of the paper's columns; cells without a record have none."""
     rows = []
     for data in _data_of(records):
@@ -131,7 +131,7 @@ def _choices(table: str, method: str) -> tuple[str, ...]:
     return (TRUE_PURITY, LOWEST_P) if method in ("LSD", "NMFR") else (LOWEST_P,)
 
 
-def _row(table: str, cell: list[RunRecord], chosen_by: str) -> Row:
+def _row(table: str, cell: list[RunRecord], chosen_by: str) -> TableRow:
     first = cell[0]
     ended = [record for record in cell if record.sizes]
     chosen = _chosen(ended, chosen_by)
@@ -139,7 +139,7 @@ def _row(table: str, cell: list[RunRecord], chosen_by: str) -> Row:
     paper, paper_seconds = _paper_figures(table, first, chosen_by)
     right = [100 * record.measures["accuracy_unlabelled"] for record in ended if table == "table2"]
     sizes = chosen.sizes if chosen is not None else (0,)
-    return Row(
+    return TableRow(
         table=table,
         data=first.data,
         method=first.method,
@@ -239,19 +239,19 @@ _INTRODUCTIONS = {
 }
 
 
-def _overview(rows: list[Row], data: list[str]) -> TextTable:
+def _overview(rows: list[TableRow], data: list[str]) -> TextTable:
     """A column for each data set, as in the paper."""
-    lines: dict[str, dict[str, Row]] = {}
+    lines: dict[str, dict[str, TableRow]] = {}
     for row in sorted(rows, key=lambda row: LABELS.index(row.labels) if row.labels else 0):
         lines.setdefault(_name(row), {})[row.data] = row
     body = [line for name, mine in lines.items() for line in _three_lines(name, mine, data)]
     return TextTable(("", *data), tuple(body))
 
 
-def _three_lines(name: str, mine: dict[str, Row], data: list[str]) -> list[tuple[str, ...]]:
+def _three_lines(name: str, mine: dict[str, TableRow], data: list[str]) -> list[tuple[str, ...]]:
     """Ours, the paper's and the difference; ours alone where the paper has none."""
 
-    def line(title: str, text: Callable[[Row], str]) -> tuple[str, ...]:
+    def line(title: str, text: Callable[[TableRow], str]) -> tuple[str, ...]:
         return (title, *(text(mine[one]) if one in mine else NONE for one in data))
 
     ours = line(f"{name}: ours", lambda row: _number(row.purity))
@@ -262,7 +262,7 @@ def _three_lines(name: str, mine: dict[str, Row], data: list[str]) -> list[tuple
     return [paper, ours, line(f"{name}: difference", lambda row: _number(row.difference, "+.2f"))]
 
 
-def _detail1(rows: list[Row]) -> TextTable:
+def _detail1(rows: list[TableRow]) -> TextTable:
     head = (
         "method", "chosen by", "purity %", "paper %", "difference", "(P)", "cluster sizes", "empty clusters",
         "seconds per run", "runs",
@@ -277,7 +277,7 @@ def _detail1(rows: list[Row]) -> TextTable:
     return TextTable(head, tuple(body))
 
 
-def _detail2(rows: list[Row]) -> TextTable:
+def _detail2(rows: list[TableRow]) -> TextTable:
     head = (
         "labels", "method", "purity %", "paper %", "difference", "accuracy % on the others", "(P)", "cluster sizes",
         "empty clusters", "seconds per run", "paper's", "runs",
@@ -293,7 +293,7 @@ def _detail2(rows: list[Row]) -> TextTable:
     return TextTable(head, tuple(body))
 
 
-def brief(rows: Sequence[Row]) -> TextTable:
+def brief(rows: Sequence[TableRow]) -> TextTable:
     """The rows of one data set in a form that fits a terminal: what came out, without how it was run."""
     has_labels = any(row.labels for row in rows)
     head = ("method", "purity %", "paper %", "diff.", "(P)", "empty", "s/run", "accuracy" if has_labels else "runs")
@@ -307,13 +307,13 @@ def brief(rows: Sequence[Row]) -> TextTable:
     return TextTable(head, tuple(body))
 
 
-def _name(row: Row) -> str:
+def _name(row: TableRow) -> str:
     if row.labels:
         return f"{_labels(row.labels)}, {row.method}"
     return row.method if row.chosen_by == ONLY_RUN else f"{row.method}, {row.chosen_by}"
 
 
-def _count(row: Row) -> str:
+def _count(row: TableRow) -> str:
     """How many runs ended, of how many in the paper where they are fewer."""
     return str(row.n_runs) if row.n_runs == row.n_paper_runs else f"{row.n_runs} of {row.n_paper_runs}"
 
@@ -322,33 +322,33 @@ def _number(value: float | None, form: str = ".2f") -> str:
     return NONE if value is None else format(round(value, 2) + 0.0, form)  # + 0.0: never "-0.00"
 
 
-def _energy(row: Row) -> str:
+def _energy(row: TableRow) -> str:
     if not row.n_runs:
         return NONE
     return "∞" if row.energy is None else f"{row.energy:.4f}"
 
 
-def _sizes(row: Row) -> str:
+def _sizes(row: TableRow) -> str:
     return f"{row.smallest:,} to {row.largest:,}" if row.n_runs else NONE
 
 
-def _empty(row: Row) -> str:
+def _empty(row: TableRow) -> str:
     """In the chosen run; and in how many runs there were any."""
     if not row.n_runs_with_empty:
         return "0" if row.n_runs else NONE
     return f"{row.n_empty} (in {row.n_runs_with_empty} of {row.n_runs} runs some)"
 
 
-def _seconds(row: Row) -> str:
+def _seconds(row: TableRow) -> str:
     return f"{row.seconds:.2f}" if row.n_runs else NONE
 
 
-def _accuracy(row: Row) -> str:
+def _accuracy(row: TableRow) -> str:
     spread = "" if row.accuracy_deviation is None else f" ± {row.accuracy_deviation:.2f}"
     return _number(row.accuracy) + spread
 
 
-def _runs(row: Row, noun: str) -> str:
+def _runs(row: TableRow, noun: str) -> str:
     """How many starts or trials, of how many in the paper where they are fewer, with how many iterations; failures."""
     if row.n_paper_runs == 1:
         return "1 run" if row.n_runs else row.remark
@@ -478,10 +478,10 @@ def _latex_text(text: str) -> str:
     return text.translate(_LATEX)
 
 
-def comma_separated(rows: Sequence[Row]) -> str:
+def comma_separated(rows: Sequence[TableRow]) -> str:
     """The rows as they are, with full numbers; an empty field is None."""
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, fieldnames=list(Row.__dataclass_fields__))
+    writer = csv.DictWriter(text, fieldnames=list(TableRow.__dataclass_fields__))
     writer.writeheader()
     writer.writerows(asdict(row) for row in rows)
     return text.getvalue()

@@ -30,7 +30,7 @@ from tautcut.graph.neighbors.search import (
     Method,
     NeighborReport,
     Neighbors,
-    Progress,
+    OnStep,
     own_neighbors,
 )
 
@@ -98,7 +98,7 @@ def neighbor_graph(
     weights: Weights = "binary",
     method: Method = "auto",
     random_state: int | np.random.Generator | None = None,
-    progress: Progress | None = None,
+    progress: OnStep | None = None,
     finder: Finder | None = None,
 ) -> tuple[Graph, NeighborReport]:
     """The graph that `knn_graph` gives, and how its neighbours were found.

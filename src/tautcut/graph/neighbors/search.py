@@ -33,7 +33,7 @@ from tautcut.graph.neighbors.features import features_of as _features
 Method: TypeAlias = Literal["auto", "exact", "approximate"]
 Pairs: TypeAlias = tuple[IndexArray, IndexArray]
 Neighbors: TypeAlias = tuple[IndexArray, FloatArray]
-Progress: TypeAlias = Callable[[int, int], object]
+OnStep: TypeAlias = Callable[[int, int], object]
 
 METHODS: tuple[Method, ...] = get_args(Method)
 
@@ -94,7 +94,7 @@ def own_neighbors(
     method: Method,
     *,
     random_state: int | np.random.Generator | None,
-    progress: Progress | None,
+    progress: OnStep | None,
 ) -> tuple[Neighbors, NeighborReport]:
     """The k nearest points of each point but itself, with their squared distances, and how they were found."""
     if _is_approximate(method, points):
@@ -140,14 +140,14 @@ def _is_approximate(method: Method, points: Features) -> bool:
     return not sp.issparse(points) and n * n * (d + SELECTION_COST) > EXACT_BUDGET and _has_faiss()
 
 
-def _exact_neighbors(points: Features, queries: Features | None, k: int, progress: Progress | None = None) -> Neighbors:
+def _exact_neighbors(points: Features, queries: Features | None, k: int, progress: OnStep | None = None) -> Neighbors:
     """The k nearest points of each query and their squared distances, ranked by (distance, index).
 
     Without queries the points themselves are asked, and none is its own neighbour.
     """
     n_asked = (points if queries is None else queries).shape[0]
     with _one_product_per_thread() as threads:
-        found = _Found.empty(n_asked, k, threads, progress, total=n_asked)
+        found = _Neighborhoods.empty(n_asked, k, threads, progress, total=n_asked)
         _settle(_Search.in_precision(np.float32, points, queries), np.arange(n_asked), found)
     return found.indices, found.squared
 
@@ -186,18 +186,18 @@ def _one_product_per_thread() -> Iterator[_Threads]:
 
 
 @dataclass
-class _Found:
+class _Neighborhoods:
     """The neighbours found so far, and whom to tell how many steps of the search are done."""
 
     indices: IndexArray
     squared: FloatArray
     threads: _Threads
-    progress: Progress | None
+    progress: OnStep | None
     total: int
     done: int = 0
 
     @classmethod
-    def empty(cls, n_rows: int, k: int, threads: _Threads, progress: Progress | None, *, total: int) -> _Found:
+    def empty(cls, n_rows: int, k: int, threads: _Threads, progress: OnStep | None, *, total: int) -> _Neighborhoods:
         return cls(np.empty((n_rows, k), dtype=np.intp), np.empty((n_rows, k)), threads, progress, total)
 
     def advance(self, steps: int) -> None:
@@ -206,7 +206,7 @@ class _Found:
             self.progress(self.done, self.total)
 
 
-def _settle(search: _Search, rows: IndexArray, found: _Found) -> None:
+def _settle(search: _Search, rows: IndexArray, found: _Neighborhoods) -> None:
     """Find the neighbours of `rows` exactly; overwrites those rows of `found`.
 
     Candidates come from an outline of the points where that is cheaper; the rows that are not clear then, from single
@@ -223,7 +223,7 @@ def _settle(search: _Search, rows: IndexArray, found: _Found) -> None:
         _settle_clear(_Search.in_precision(np.float64, search.points, queries), rows, found)
 
 
-def _settle_clear(search: _Search | _Outline, rows: IndexArray, found: _Found) -> IndexArray:
+def _settle_clear(search: _Search | _Outline, rows: IndexArray, found: _Neighborhoods) -> IndexArray:
     """As `_settle` with one search, but returns the rows left over, whose candidates it cannot tell apart."""
     full, k = search if isinstance(search, _Search) else search.search, found.indices.shape[1]
     n = full.point_norms.size
@@ -418,7 +418,7 @@ def _rank(points: Features, asked: Features, owner: IndexArray, candidate: Index
 
 
 def _approximate_neighbors(
-    points: Features, k: int, *, rng: np.random.Generator, progress: Progress | None
+    points: Features, k: int, *, rng: np.random.Generator, progress: OnStep | None
 ) -> tuple[Neighbors, NeighborReport]:
     """As `_exact_neighbors` without queries, with candidates from an HNSW index on the principal axes.
 
@@ -429,7 +429,7 @@ def _approximate_neighbors(
     sample = np.sort(rng.choice(n, min(SAMPLED_POINTS, n), replace=False))
     n_candidates = min(CANDIDATES * k + 1, n)
     with _one_product_per_thread() as threads:
-        found = _Found.empty(n, k, threads, progress, total=2 * n + sample.size)
+        found = _Neighborhoods.empty(n, k, threads, progress, total=2 * n + sample.size)
         _settle(search, sample, found)
         neighbors, radii = found.indices[sample], found.squared[sample, -1:]
         coordinates = _coordinates(search.queries, sample, neighbors, n_candidates, rng)
@@ -447,7 +447,7 @@ def _approximate_neighbors(
     return (found.indices, found.squared), report
 
 
-def _rank_listed(search: _Search, rows: IndexArray, listed: IntArray, found: _Found) -> None:
+def _rank_listed(search: _Search, rows: IndexArray, listed: IntArray, found: _Neighborhoods) -> None:
     """Rank the points listed for each row, and search exactly where there are too few; overwrites rows of `found`."""
     k = found.indices.shape[1]
     listed = np.where(listed == rows[:, None], -1, listed)
@@ -512,7 +512,7 @@ def _share_kept(coordinates: SingleArray, sample: IndexArray, neighbors: IndexAr
     return kept / neighbors.size
 
 
-def _hnsw_index(faiss: Any, coordinates: SingleArray, found: _Found, rng: np.random.Generator) -> Any:
+def _hnsw_index(faiss: Any, coordinates: SingleArray, found: _Neighborhoods, rng: np.random.Generator) -> Any:
     """An HNSW index of the coordinates; `found` is told of the points added."""
     index = faiss.IndexHNSWFlat(coordinates.shape[1], LINKS)
     index.hnsw.rng = faiss.RandomGenerator(int(rng.integers(2**31)))
