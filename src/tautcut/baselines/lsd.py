@@ -12,11 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse.linalg import eigsh
 
 from tautcut.arrays import FloatArray, SparseMatrix
-from tautcut.baselines.base import (
-    GraphClusterer,
-    largest_membership,
-    starting_memberships,
-)
+from tautcut.baselines.base import GraphClusterer, largest_membership, starting_memberships
 from tautcut.checks import RandomState, one_of, positive_number, whole_number
 from tautcut.graph import Graph
 

@@ -12,12 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from tautcut.arrays import FloatArray, IntArray, RealArray, SparseMatrix
-from tautcut.baselines.base import (
-    GraphClusterer,
-    indicator,
-    largest_membership,
-    starting_memberships,
-)
+from tautcut.baselines.base import GraphClusterer, indicator, largest_membership, starting_memberships
 from tautcut.checks import RandomState, positive_number, whole_number
 from tautcut.graph import Graph
 

@@ -23,7 +23,8 @@ from tautcut.checks import RandomState
 from tautcut.graph import Graph
 
 _MAX_OUTER = 100
-_FIRST_LIMIT, _LAST_LIMIT = 40, 800  # inner iterations of one outer step
+_FIRST_LIMIT = 40  # inner iterations of an outer step; doubled whenever it fails,
+_LAST_LIMIT = 800  # up to this
 _VANISHED = 1e-14  # relative norm at which u is zero, and f an eigenvector of the 1-Laplacian
 
 

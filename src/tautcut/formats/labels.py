@@ -8,6 +8,7 @@ import csv
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -137,7 +138,7 @@ def _pairs(path: Path) -> Iterator[tuple[int, str, str]]:
 
 
 def check_label_path(path: Path, source: Path) -> Path:
-    """The path, if labels can be written there; what it needs is installed, and a .h5ad has one to be copied from."""
+    """The path, if labels can be written there; a .h5ad can only be a copy of the source with labels."""
     path = writable(path, tuple(_WRITERS), source=source if source.exists() else None)
     suffix = path.suffix.lower()
     if suffix == ".parquet":
@@ -163,15 +164,7 @@ def write_labels(path: Path, found: Labelling, *, source: Path) -> None:
         _WRITERS[path.suffix.lower()](part, found, source)
 
 
-def _write_csv(path: Path, found: Labelling, source: Path) -> None:
-    _write_text(path, found, ",")
-
-
-def _write_tsv(path: Path, found: Labelling, source: Path) -> None:
-    _write_text(path, found, "\t")
-
-
-def _write_text(path: Path, found: Labelling, delimiter: str) -> None:
+def _write_text(path: Path, found: Labelling, source: Path, *, delimiter: str) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
         writer.writerow(found.columns)
@@ -233,8 +226,8 @@ def _as_written(cell: str) -> str:
 
 
 _WRITERS: dict[str, Callable[[Path, Labelling, Path], None]] = {
-    ".csv": _write_csv,
-    ".tsv": _write_tsv,
+    ".csv": partial(_write_text, delimiter=","),
+    ".tsv": partial(_write_text, delimiter="\t"),
     ".parquet": _write_parquet,
     ".json": _write_json,
     ".npy": _write_npy,

@@ -165,7 +165,7 @@ def number(cell: str) -> float | None:
 
 
 def is_numeric(sample: Sequence[Line], column: int) -> bool:
-    """Whether the cells of a column are numbers, as far as they are there."""
+    """Whether a column holds numbers and nothing else, apart from empty cells."""
     cells = [cells[column].strip() for _, cells in sample if column < len(cells)]
     cells = [cell for cell in cells if cell]
     return bool(cells) and all(number(cell) is not None for cell in cells)

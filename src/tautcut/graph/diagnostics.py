@@ -45,11 +45,15 @@ NOISE = 0.5
 # A random edge whose ends have no common neighbour can be told from a real one only if most random edges are so.
 SPARSE_ENOUGH = 0.5
 
-# Bounds on time: the eigenvalues of more edges than this take minutes; common neighbours are counted on a sample,
-# whose standard error is at most 0.4 %, in blocks of so many lookups.
-SPECTRAL_EDGES, SPECTRAL_VALUES = 2_000_000, 16
-SAMPLED_EDGES, LOOKUPS = 20_000, 2**22
-_LANCZOS_TOL, _CHANCE_TOL, _LANCZOS_WORK, _LANCZOS_RESTARTS = 1e-4, 1e-2, 4e9, (10, 100)
+# Bounds on time.
+SPECTRAL_EDGES = 2_000_000  # the eigenvalues of more edges take minutes
+SPECTRAL_VALUES = 16  # eigenvalues, unless more clusters are asked for
+SAMPLED_EDGES = 20_000  # whose common neighbours are counted: a standard error of at most 0.4 %
+LOOKUPS = 2**22  # of neighbours at a time
+_LANCZOS_TOL = 1e-4
+_CHANCE_TOL = 1e-2  # of the random graph, of which one eigenvalue is needed, roughly
+_LANCZOS_WORK = 4e9  # products of numbers in all, which say how often Lanczos may restart,
+_LANCZOS_RESTARTS = (10, 100)  # between these bounds
 _DENSE_SIZE = 300  # below it a dense decomposition takes a fraction of a second
 
 
@@ -281,7 +285,7 @@ def _spectrum(graph: Graph, n_clusters: int | None) -> Finding | None:
 
 
 def _spectral_finding(values: FloatArray, chance: float, n_clusters: int | None) -> Finding:
-    """The finding on leading eigenvalues, of which those of chance are at most `chance`."""
+    """The finding on the leading eigenvalues; those of a random graph are at most `chance`."""
     steps = 1.0 - values  # eigenvalues of the normalised Laplacian, growing from 0
     gaps = np.diff(steps) / np.maximum(steps[1:], np.finfo(np.float64).eps)
     visible = max(int((values > chance).sum()), 1)

@@ -1,10 +1,6 @@
-"""Linear algebra on the graph Laplacian: the normalised cut and the diffusion (I + L)⁻¹.
-
-This module owns the two spectral tools that starts and baselines are built from: the R-way normalised
-cut with the Yu-Shi discretisation, and the heat-like diffusion of indicator columns. Both first divide
-the weights by their mean, so neither depends on the unit of the weights; on an unweighted graph that
-changes nothing. It never sees an energy, a label or a problem, and it validates nothing: a ``Graph`` is
-valid by construction.
+"""The two spectral tools that starts and baselines are built from: the R-way normalised cut with the Yu-Shi
+discretisation, and the diffusion (I + L)⁻¹ of indicator columns. Both first divide the weights by their mean, so that
+neither depends on their unit. This module never sees an energy, a label or a problem.
 """
 
 from __future__ import annotations

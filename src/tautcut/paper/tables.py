@@ -125,7 +125,7 @@ def rows_of(table: str, records: Sequence[RunRecord]) -> list[TableRow]:
 
 
 def _choices(table: str, method: str) -> tuple[str, ...]:
-    """How a run is chosen: without labels; for the two rivals that the paper ranks by the truth, that way too."""
+    """How a run is chosen: by (P), without labels; and by the truth too, for the two rivals that the paper ranks so."""
     if table == "table1" and method not in WITH_STARTS:
         return (ONLY_RUN,)
     return (TRUE_PURITY, LOWEST_P) if method in ("LSD", "NMFR") else (LOWEST_P,)

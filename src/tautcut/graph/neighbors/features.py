@@ -1,6 +1,6 @@
 """What a search of neighbours is given: rows of finite numbers, dense or sparse, scaled so that the distance of either
-metric follows from a Euclidean one. This module owns what users may ask for, and that no square of a feature overflows
-or vanishes. It never compares two rows.
+metric follows from a Euclidean one. This module owns the check of features, and that no square of one overflows or
+vanishes. It never compares two rows.
 """
 
 from __future__ import annotations

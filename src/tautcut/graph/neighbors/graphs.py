@@ -17,22 +17,8 @@ from tautcut.arrays import FloatArray, IndexArray, RealArray
 from tautcut.checks import neighbor_count, one_of
 from tautcut.errors import GraphWarning
 from tautcut.graph import Graph
-from tautcut.graph.neighbors.features import (
-    METRICS,
-    Metric,
-    comparable,
-    distances_of,
-    features_of,
-)
-from tautcut.graph.neighbors.search import (
-    LOW_RECALL,
-    METHODS,
-    Method,
-    NeighborReport,
-    Neighbors,
-    OnStep,
-    own_neighbors,
-)
+from tautcut.graph.neighbors.features import METRICS, Metric, comparable, distances_of, features_of
+from tautcut.graph.neighbors.search import LOW_RECALL, METHODS, Method, NeighborReport, Neighbors, OnStep, own_neighbors
 
 Weights: TypeAlias = Literal["binary", "self-tuning", "gaussian"]
 Finder: TypeAlias = Callable[[RealArray, int], Neighbors]

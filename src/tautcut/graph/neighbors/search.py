@@ -20,14 +20,7 @@ import scipy.sparse as sp
 from tautcut.arrays import Array, BoolArray, Features, FloatArray, IndexArray, IntArray, RealArray, SingleArray
 from tautcut.checks import neighbor_count, one_of
 from tautcut.errors import EngineUnavailableError, InputError
-from tautcut.graph.neighbors.features import (
-    METRICS,
-    Metric,
-    comparable,
-    distances_of,
-    squared_norms,
-    stacked,
-)
+from tautcut.graph.neighbors.features import METRICS, Metric, comparable, distances_of, squared_norms, stacked
 from tautcut.graph.neighbors.features import features_of as _features
 
 Method: TypeAlias = Literal["auto", "exact", "approximate"]
@@ -37,26 +30,32 @@ OnStep: TypeAlias = Callable[[int, int], object]
 
 METHODS: tuple[Method, ...] = get_args(Method)
 
-# Exact search costs about n² (d + 128): the product, and the selection that a small d makes no cheaper.
-# This much of it takes about a minute on two cores.
-EXACT_BUDGET = 3e12
+# An exact search costs about n² (d + SELECTION_COST): the product, and a selection that a small d makes no cheaper.
 SELECTION_COST = 128
-# Distances held at once: few enough for the cache if that leaves 256 rows, else for memory, by all threads together.
-CACHED_ENTRIES, BLOCK_ROWS, BLOCK_ENTRIES = 2**21, 256, 2**26
-PAIR_ENTRIES = 2**18
-# An approximate search looks among so many candidates per neighbour, on as few principal axes and with as little
-# effort as keep the recall aimed at on a sample of the points; with less recall than the other one it warns. On 500
-# points and 10 neighbours the standard error of a recall of 0.99 is below 0.005.
-CANDIDATES, AXES, EFFORTS = 4, (32, 64, 128), (64, 128, 256, 512)
-SAMPLED_POINTS, AIM_OF_RECALL, LOW_RECALL = 500, 0.99, 0.95
-# Of the HNSW index: links per point, candidates for them, and points that are added or asked at once.
-LINKS, LINK_CANDIDATES, INDEX_ROWS = 16, 64, 8192
-# Points from which the principal axes are found, and passes over them: rough axes will do.
-AXES_POINTS, AXES_PASSES = 10_000, 3
-# With fewer rows than this an exact search is done before its outline is made; it is chosen on a sample of so many
-# rows and points. One coordinate of one pair costs this many times as much when a pair is looked at by itself as in
-# a matrix product.
-OUTLINE_FROM, OUTLINE_ROWS, OUTLINE_POINTS, PAIR_COST = 4096, 64, 4096, 40
+EXACT_BUDGET = 3e12  # takes about a minute on two cores
+CACHED_ENTRIES = 2**21  # distances of a block, so that they stay in the cache,
+BLOCK_ROWS = 256  # unless a block would then have fewer rows than this
+BLOCK_ENTRIES = 2**26  # distances in memory at a time, by all threads together
+PAIR_ENTRIES = 2**18  # coordinates in memory at a time where pairs are looked at one by one
+
+# The outline of an exact search, chosen on a sample.
+OUTLINE_FROM = 4096  # fewer rows are searched sooner than an outline is made
+OUTLINE_ROWS = 64
+OUTLINE_POINTS = 4096
+PAIR_COST = 40  # of a coordinate of a pair that is looked at by itself; 1 is its cost in a matrix product
+
+# An approximate search takes as few axes and as little effort as reach the recall aimed at on a sample.
+SAMPLED_POINTS = 500  # with 10 neighbours, the standard error of a recall of 0.99 is below 0.005
+AIM_OF_RECALL = 0.99
+LOW_RECALL = 0.95  # below it there is a warning
+CANDIDATES = 4  # for each neighbour
+AXES = (32, 64, 128)  # principal axes to try
+AXES_POINTS = 10_000  # from which the axes are found,
+AXES_PASSES = 3  # in so many passes: rough axes will do
+EFFORTS = (64, 128, 256, 512)  # to try: the list that HNSW keeps while it searches
+LINKS = 16  # of each point in the HNSW index,
+LINK_CANDIDATES = 64  # chosen from so many points
+INDEX_ROWS = 8192  # added or asked at a time
 
 
 @dataclass(frozen=True)
@@ -224,7 +223,10 @@ def _settle(search: _Search, rows: IndexArray, found: _Neighborhoods) -> None:
 
 
 def _settle_clear(search: _Search | _Outline, rows: IndexArray, found: _Neighborhoods) -> IndexArray:
-    """As `_settle` with one search, but returns the rows left over, whose candidates it cannot tell apart."""
+    """Find the neighbours of the rows that one search can settle; overwrites those rows of `found`.
+
+    Returns the other rows: rounding leaves them too many candidates.
+    """
     full, k = search if isinstance(search, _Search) else search.search, found.indices.shape[1]
     n = full.point_norms.size
 
@@ -285,7 +287,7 @@ class _Search:
         return _pairs(score <= (kth + self.rounding(rows, kth))[:, None])
 
     def rounding(self, rows: IndexArray, score: Array) -> Array:
-        """How far rounding may move a score of the rows, or their squared distance of that size."""
+        """How far rounding may move scores, or squared distances, of this size in these rows."""
         # ‖y‖² ≤ 2‖x‖² + 2‖x - y‖², so ‖x‖² and the distance bound the rounding error.
         error = 8 * np.finfo(self.point_norms.dtype).eps * np.sqrt(self.points_t.shape[0])
         moved: Array = error * (2 * self.query_norms[rows] + np.abs(score))
@@ -325,7 +327,7 @@ class _Outline:
         return cls(search, np.vstack([points.T, squared_norms(points)]), queries)
 
     def candidates(self, rows: IndexArray, k: int) -> Pairs:
-        """As `_Search.candidates`; no pair has a row whose outline leaves too many."""
+        """As `_Search.candidates`, but a row has no pair at all where its outline leaves too many candidates."""
         score = self.scores(rows)
         listed = _pairs(score <= _kth_at_most(score, k)[:, None])
         first = np.searchsorted(listed[0], np.arange(rows.size))
@@ -420,7 +422,7 @@ def _rank(points: Features, asked: Features, owner: IndexArray, candidate: Index
 def _approximate_neighbors(
     points: Features, k: int, *, rng: np.random.Generator, progress: OnStep | None
 ) -> tuple[Neighbors, NeighborReport]:
-    """As `_exact_neighbors` without queries, with candidates from an HNSW index on the principal axes.
+    """The k nearest points of each point, of the candidates that an HNSW index on the principal axes finds.
 
     The exact neighbours of a sample say how many axes and how much effort are enough, and what the recall is.
     """
