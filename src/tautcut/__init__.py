@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING, Any
 from tautcut._version import __version__
 
 if TYPE_CHECKING:
-    from tautcut.algorithm.results import Result
-    from tautcut.algorithm.solver import solve
-    from tautcut.algorithm.stopping import Status, StopRule
-    from tautcut.estimators import MTVClassifier, MTVClustering
-    from tautcut.graph import Graph
-    from tautcut.graph.neighbors import knn_graph
-    from tautcut.metrics import purity
-    from tautcut.problem import Partition, Problem, balanced_cut_energy
+    from tautcut.algorithm.results import Result as Result
+    from tautcut.algorithm.solver import solve as solve
+    from tautcut.algorithm.stopping import Status as Status
+    from tautcut.algorithm.stopping import StopRule as StopRule
+    from tautcut.estimators import MTVClassifier as MTVClassifier
+    from tautcut.estimators import MTVClustering as MTVClustering
+    from tautcut.graph import Graph as Graph
+    from tautcut.graph.neighbors import knn_graph as knn_graph
+    from tautcut.metrics import purity as purity
+    from tautcut.problem import Partition as Partition
+    from tautcut.problem import Problem as Problem
+    from tautcut.problem import balanced_cut_energy as balanced_cut_energy
 
 # Loaded on first use, so that the solver works where scikit-learn or numba is not installed.
 _HOME = {
@@ -32,22 +36,7 @@ _HOME = {
     "purity": "metrics",
     "solve": "algorithm.solver",
 }
-
-__all__ = [
-    "__version__",
-    "Graph",
-    "MTVClassifier",
-    "MTVClustering",
-    "Partition",
-    "Problem",
-    "Result",
-    "Status",
-    "StopRule",
-    "balanced_cut_energy",
-    "knn_graph",
-    "purity",
-    "solve",
-]
+__all__ = ["__version__", *_HOME]
 
 
 def __getattr__(name: str) -> Any:
