@@ -193,15 +193,12 @@ def _store(
     names: Array,
 ) -> None:
     """Write the results; `codes` number the `names`, which become the categories."""
-    from tautcut.graph.diagnostics import confidence
-
     about = about_run(
         params=source | model.get_params(), energy=model.energy_, relaxed_energy=model.relaxed_energy_,
         status=model.status_, n_iter=model.n_iter_, seed=model.random_state,
     )  # fmt: skip
-    certainty = confidence(model.graph_, codes, names.size)
     added = entries(
-        key, codes=codes, classes=names, confidence=certainty, memberships=model.memberships_, about=about
+        key, codes=codes, classes=names, confidence=model.confidence_, memberships=model.memberships_, about=about
     )  # fmt: skip
     for part, values in added.items():
         for name, value in values.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -65,8 +66,7 @@ def test_the_table(demo, capsys):
 def test_quiet_prints_the_table_and_no_progress(demo, monkeypatch, tmp_path):
     run = RunRecord.from_json(json.dumps(json.loads(demo[0].stdout)["runs"][0]))
     model = _StandIn()
-    monkeypatch.setattr(records, "run_clustering", lambda *given, **named: (model, run))
-    monkeypatch.setattr(records, "run_classification", lambda *given, **named: (model, run))
+    monkeypatch.setattr(records, "run_estimator", lambda *given, **named: (model, run))
     result = CliRunner().invoke(app, ["demo", "--quiet", "--out", str(tmp_path / "digits.png")])
     assert result.exit_code == 0, result.output
     assert result.stderr == ""
@@ -102,7 +102,7 @@ def test_a_failing_disk_is_one_sentence_too(monkeypatch, tmp_path):
     def full(*given, **named):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(records, "run_clustering", full)
+    monkeypatch.setattr(records, "run_estimator", full)
     result = CliRunner().invoke(app, ["demo", "--quiet", "--out", str(tmp_path / "digits.png")])
     assert result.exit_code == 2
     assert result.stderr == "tautcut: [Errno 28] No space left on device\n"
@@ -112,7 +112,7 @@ def test_a_mistake_of_ours_keeps_its_traceback(monkeypatch, tmp_path):
     def broken(*given, **named):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(records, "run_clustering", broken)
+    monkeypatch.setattr(records, "run_estimator", broken)
     result = CliRunner().invoke(app, ["demo", "--quiet", "--out", str(tmp_path / "digits.png")])
     assert isinstance(result.exception, ZeroDivisionError)
 
@@ -124,7 +124,7 @@ def test_interruption_writes_nothing(monkeypatch, tmp_path, is_caught_by_the_sol
             return _StandIn(Status.INTERRUPTED), None
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(records, "run_clustering", interrupted)
+    monkeypatch.setattr(records, "run_estimator", interrupted)
     result = CliRunner().invoke(app, ["demo", "--quiet", "--out", str(tmp_path / "digits.png")])
     assert result.exit_code == 130
     assert result.stderr == "tautcut: interrupted; nothing was written.\n"
@@ -167,7 +167,7 @@ class _StandIn:
     def __init__(self, status: Status = Status.CONVERGED) -> None:
         import numpy as np
 
-        self.status_ = status
+        self.result_ = SimpleNamespace(status=status)
         self.labels_ = np.arange(1797) % 10
         self.energy_ = 0.5
         self.transform = lambda X: np.full((len(X), 10), 0.1)

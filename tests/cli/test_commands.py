@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import subprocess
 import sys
 import types
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from sklearn.datasets import load_digits
 from typer.testing import CliRunner
 
 from tautcut import Graph, MTVClassifier, MTVClustering, balanced_cut_energy, knn_graph, purity
+from tautcut.algorithm import results
 from tautcut.algorithm.stopping import Status
 from tautcut.cli import app, main
 from tautcut.formats import read, write_graph
@@ -41,6 +44,16 @@ def folder(tmp_path, monkeypatch, digits):
         writer.writerow(["id", *(f"pixel{j}" for j in range(64)), "target"])
         writer.writerows([f"d{i}", *row, label] for i, (row, label) in enumerate(zip(X, y, strict=True)))
     return tmp_path
+
+
+@pytest.fixture
+def few(folder, digits):
+    """Three labels of each class, by id."""
+    rows = [(f"d{i}", label) for r in range(R) for i, label in enumerate(digits[1]) if label == r]
+    kept = [row for r in range(R) for row in [one for one in rows if one[1] == r][:3]]
+    with open("few.csv", "w", newline="") as file:
+        csv.writer(file).writerows([("id", "label"), *kept])
+    return dict(kept)
 
 
 @pytest.fixture
@@ -166,7 +179,7 @@ def test_ctrl_c_writes_the_best_so_far_and_says_so(folder, names, monkeypatch, s
         if status is None:
             raise KeyboardInterrupt
         fit(self, X)
-        self.status_ = status
+        self.result_ = replace(self.result_, status=status)
         return self
 
     monkeypatch.setattr(MTVClustering, "fit", interrupted)
@@ -221,6 +234,40 @@ def test_a_report_is_written(folder, names):
     assert "<script>alert" not in (folder / "r.html").read_text()
 
 
+def content_of(path) -> dict[str, object]:
+    """What a page shows, without when it was made."""
+    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', path.read_text(), flags=re.DOTALL)
+    content = json.loads(data.group(1))
+    del content["circumstances"]
+    return content
+
+
+def test_the_estimators_page_is_the_same(folder, digits, few):
+    """Settings aside, which each side names in its own words."""
+    ids, columns = [f"d{i}" for i in range(N)], [f"pixel{j}" for j in range(64)]
+    known = np.array([few.get(one, -1) for one in ids])
+    runs = {
+        ("cluster", "-k", "10"): MTVClustering(10, search="none", random_state=2).fit(digits[0]),
+        ("classify", "--labels", "few.csv"): MTVClassifier(search="none", random_state=2).fit(digits[0], known),
+    }
+    for command, model in runs.items():
+        result = run(command[0], "digits.csv", *command[1:], *BRIEF, "--seed", "2", "--quiet", "--report", "cli.html")
+        assert result.exit_code == 0, result.output
+        by_hand = model.report("model.html", ids=ids, feature_names=columns)
+        ours, theirs = content_of(folder / "cli.html"), content_of(by_hand)
+        assert ours.pop("settings") != theirs.pop("settings")
+        assert ours == theirs
+        assert [one["size"] for one in ours["clusters"]] == model.result_.partition.sizes.tolist()
+
+
+@pytest.mark.parametrize("command", [("cluster", "-k", "10"), ("classify", "--labels", "few.csv")])
+def test_confidence_is_computed_once(folder, few, monkeypatch, command):
+    calls = []
+    monkeypatch.setattr(results, "confidence", lambda *given: calls.append(given) or confidence(*given))
+    assert run(command[0], "digits.csv", *command[1:], *BRIEF, "--quiet", "--report", "r.html").exit_code == 0
+    assert len(calls) == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -270,16 +317,6 @@ def test_names_from_a_file_cannot_steer_the_terminal(folder, digits):
 
 
 # ---------------------------------------------------------------- classify
-
-
-@pytest.fixture
-def few(folder, digits):
-    """Three labels of each class, by id."""
-    rows = [(f"d{i}", label) for r in range(R) for i, label in enumerate(digits[1]) if label == r]
-    kept = [row for r in range(R) for row in [one for one in rows if one[1] == r][:3]]
-    with open("few.csv", "w", newline="") as file:
-        csv.writer(file).writerows([("id", "label"), *kept])
-    return dict(kept)
 
 
 def test_few_labels_from_a_file(folder, few, digits):

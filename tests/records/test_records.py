@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import FrozenInstanceError, replace
 from datetime import UTC, datetime
 
@@ -17,10 +19,10 @@ from tautcut.records import (
     RunRecord,
     append_record,
     draw_labels,
+    plain_setting,
     read_records,
     records,
-    run_classification,
-    run_clustering,
+    run_estimator,
     runs,
 )
 
@@ -36,7 +38,7 @@ def blobs():
 def fitted(blobs):
     X, truth = blobs
     model = MTVClustering(3, n_neighbors=12, device="reference", random_state=5)
-    return model, *run_clustering(model, X, data="blobs", truth=truth, warm_up=True)
+    return model, *run_estimator(model, X, data="blobs", truth=truth, warm_up=True)
 
 
 @pytest.fixture
@@ -68,7 +70,7 @@ def test_a_record_says_on_what_it_was_run(record):
 def test_classification_counts_the_labels(blobs):
     X, truth = blobs
     y = draw_labels(truth, per_class=2, rng=np.random.default_rng(0))
-    model, record = run_classification(
+    model, record = run_estimator(
         MTVClassifier(n_neighbors=12, device="reference", random_state=0), X, y, data="blobs", truth=truth
     )
     assert record.n_labelled == 6
@@ -79,12 +81,12 @@ def test_classification_counts_the_labels(blobs):
 
 def test_without_the_truth_there_is_no_purity(blobs):
     model = MTVClustering(3, n_neighbors=12, device="reference", random_state=5)
-    assert run_clustering(model, blobs[0], data="blobs")[1].purity is None
+    assert run_estimator(model, blobs[0], data="blobs")[1].purity is None
 
 
 def test_a_run_that_cannot_be_repeated_is_refused(blobs):
     with pytest.raises(InputError, match=r"random_state must be a whole number.*None"):
-        run_clustering(MTVClustering(3), blobs[0], data="blobs")
+        run_estimator(MTVClustering(3), blobs[0], data="blobs")
 
 
 def test_the_warm_up_is_off_the_clock(blobs, monkeypatch):
@@ -102,18 +104,21 @@ def test_the_warm_up_is_off_the_clock(blobs, monkeypatch):
     monkeypatch.setattr(runs.time, "perf_counter", tick)
     monkeypatch.setattr(MTVClustering, "fit", watched_fit)
     model = MTVClustering(3, n_neighbors=12, device="reference", max_iter=50, random_state=0)
-    run_clustering(model, blobs[0], data="blobs", warm_up=True)
+    run_estimator(model, blobs[0], data="blobs", warm_up=True)
     assert events == ["fit 1", "tick", "fit 50", "tick"]
 
 
 def test_an_interrupted_warm_up_interrupts_the_run(blobs, monkeypatch):
+    fit = MTVClustering.fit
+
     def interrupted_fit(self, X, y=None):
-        self.status_ = Status.INTERRUPTED
+        fit(self, X)
+        self.result_ = replace(self.result_, status=Status.INTERRUPTED)
         return self
 
     monkeypatch.setattr(MTVClustering, "fit", interrupted_fit)
     with pytest.raises(KeyboardInterrupt):
-        run_clustering(MTVClustering(3, random_state=0), blobs[0], data="blobs", warm_up=True)
+        run_estimator(MTVClustering(3, random_state=0), blobs[0], data="blobs", warm_up=True)
 
 
 def test_settings_that_are_arrays_are_recorded(blobs):
@@ -122,16 +127,26 @@ def test_settings_that_are_arrays_are_recorded(blobs):
         3, n_neighbors=12, init=np.eye(3)[np.arange(60) % 3], class_prior=np.full(3, 1 / 3),
         device="reference", max_iter=3, search="none", random_state=np.int64(2),
     )  # fmt: skip
-    record = run_clustering(model, X, data="blobs")[1]
+    record = run_estimator(model, X, data="blobs")[1]
     assert record.settings["init"] == "array of shape (60, 3)"
     assert record.settings["class_prior"] == [1 / 3] * 3
     assert RunRecord.from_json(record.to_json()) == record
 
 
-def test_an_infinite_energy_is_still_json(record, fitted, monkeypatch):
-    monkeypatch.setattr(fitted[1], "energy_", float("inf"))
-    written = runs._record(fitted[1], fitted[1].labels_, data="blobs", truth=None, seconds=1.0)
+def test_an_infinite_energy_is_still_json(blobs, monkeypatch):
+    fit = MTVClustering.fit
+
+    def fit_with_an_empty_cluster(self, X, y=None):
+        fit(self, X)
+        partition = self.result_.problem.partition(np.arange(60) % 2)
+        self.result_ = replace(self.result_, partition=partition)
+        return self
+
+    monkeypatch.setattr(MTVClustering, "fit", fit_with_an_empty_cluster)
+    model = MTVClustering(3, n_neighbors=12, device="reference", max_iter=3, search="none", random_state=0)
+    written = run_estimator(model, blobs[0], data="blobs")[1]
     assert written.energy is None
+    assert written.sizes == (30, 30, 0)
     assert json.loads(written.to_json())["energy"] is None
 
 
@@ -162,6 +177,32 @@ def test_a_torn_line_is_left_out_and_harms_no_other(record, tmp_path, kept):
     append_record(path, record)
     with pytest.warns(UserWarning, match="line 2"):
         assert read_records(path) == [record, record]
+
+
+def test_records_are_written_without_scikit_learn(record, tmp_path):
+    code = (
+        "import sys; sys.modules['sklearn'] = None; from pathlib import Path\n"
+        "from tautcut.records import RunRecord, append_record, circumstances, plain_setting, read_records\n"
+        "append_record(sys.argv[1], RunRecord.from_json(Path(sys.argv[2]).read_text()))"
+    )
+    (tmp_path / "one.json").write_text(record.to_json())
+    subprocess.run([sys.executable, "-c", code, tmp_path / "runs.jsonl", tmp_path / "one.json"], check=True)
+    assert read_records(tmp_path / "runs.jsonl") == [record]
+
+
+@pytest.mark.parametrize(
+    ("setting", "plain"),
+    [
+        (np.float32(0.5), 0.5),
+        (np.array([1, 2]), [1, 2]),
+        (np.zeros((4, 2)), "array of shape (4, 2)"),
+        (float("nan"), "nan"),
+        ({1: (None, True)}, {"1": [None, True]}),
+        (Status.CONVERGED, str(Status.CONVERGED)),
+    ],
+)
+def test_every_setting_becomes_json(setting, plain):
+    assert json.loads(json.dumps(plain_setting(setting), allow_nan=False)) == plain
 
 
 @pytest.mark.parametrize("line", ["[1]", '{"data": "blobs"}'])

@@ -9,6 +9,7 @@ import hashlib
 import io
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from tautcut.graph import Graph
 from tautcut.graph.diagnostics import Diagnosis, confidence
 from tautcut.problem import Problem
 from tautcut.report import content, page
-from tautcut.report.layout import lay_out
+from tautcut.report.layout import map_coordinates
 from tautcut.report.page import write_page
 
 N_BLOCKS, BLOCK = 4, 30
@@ -216,8 +217,22 @@ def test_settings_versions_and_findings_are_there(result, tmp_path):
     assert "components" in [finding["name"] for finding in data["findings"]]
 
 
-def test_the_result_writes_its_own_page(result, tmp_path):
+def test_clusters_are_called_by_their_numbers(result, tmp_path):
     assert read(write_page(tmp_path / "page.htm", result))["clusters"][0]["name"] == "0"
+
+
+def test_with_labels_the_page_speaks_of_classes(result, tmp_path):
+    free = replace(result, problem=Problem(result.problem.graph, N_BLOCKS))
+    for one, nouns in ((result, ["class", "classes"]), (free, ["cluster", "clusters"])):
+        path = write_page(tmp_path / "page.html", one)
+        text = path.read_text(encoding="utf-8")
+        assert read(path)["summary"]["nouns"] == nouns
+        assert f'<h2 id="clusters-title">{nouns[1].capitalize()}</h2>' in text
+        body = text.split("</style>")[1].split('<script type="application/json"')[0]
+        words = re.sub(r'\b(id|href|aria-labelledby)="[^"]*"', "", body)
+        assert nouns[0] in words
+        assert "@@" not in words
+        assert bool(re.search(r"\b[Cc]lusters?\b", words)) == (one is free)
 
 
 def test_clusters_of_one_colour_have_little_between_them():
@@ -257,20 +272,20 @@ def test_odd_runs_have_a_page(case, tmp_path):
 
 def test_the_layout_draws_neighbors_near_and_is_the_same_every_time():
     graph = planted_graph(3, 60, seed=1)
-    position = lay_out(graph)
+    position = map_coordinates(graph)
     i, j = graph.to_scipy().nonzero()
     near = np.linalg.norm(position[i] - position[j], axis=1).mean()
     any_two = np.linalg.norm(position[:, None] - position, axis=-1).mean()
     assert near < 0.4 * any_two
-    np.testing.assert_array_equal(position, lay_out(graph))
+    np.testing.assert_array_equal(position, map_coordinates(graph))
 
 
 @pytest.mark.parametrize("scale", [2.0**-600, 0.5, 2.0**600])  # exact, so that rounding is the same
 def test_the_layout_does_not_depend_on_the_unit_of_the_weights(scale):
     W = planted_graph(2, 20, seed=0, is_weighted=True).to_scipy()
-    position = lay_out(Graph.from_any(W * scale))
+    position = map_coordinates(Graph.from_any(W * scale))
     assert np.isfinite(position).all()
-    np.testing.assert_array_equal(position, lay_out(Graph.from_any(W)))
+    np.testing.assert_array_equal(position, map_coordinates(Graph.from_any(W)))
 
 
 # ---------------------------------------------------------------- how large it is
@@ -308,11 +323,12 @@ def test_long_texts_are_clipped_in_the_middle(text):
 
 @given(st.lists(st.one_of(st.sampled_from(HOSTILE), st.text(max_size=20)), min_size=1, max_size=5))
 def test_any_text_survives_and_none_of_it_is_markup(texts):
-    rendered = page.render({"texts": texts}).decode("utf-8")
-    elements = Elements(rendered)
-    clean = Elements(page.render({}).decode("utf-8"))
+    summary = {"nouns": ["cluster", "clusters"]}
+    hostile = {"texts": texts, "summary": summary}
+    elements = Elements(page.render(hostile).decode("utf-8"))
+    clean = Elements(page.render({"summary": summary}).decode("utf-8"))
     assert elements.found == clean.found
-    assert [json.loads(one) for one in elements.inside if one.startswith('{"texts"')] == [{"texts": texts}]
+    assert [json.loads(one) for one in elements.inside if one.startswith('{"texts"')] == [hostile]
     embedded = page.embedded({"texts": texts})
     assert not set("<>&\u2028\u2029") & set(embedded)
 

@@ -4,6 +4,7 @@ mouse and keyboard, and hostile names stay text. Screenshots are kept in build/r
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -51,7 +52,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A page with all there can be on it, a plain one, two of other runs, and one with hostile names."""
+    """A page with all there can be on it, a plain one, one of classes, two of other runs, one with hostile names."""
     folder = tmp_path_factory.mktemp("pages")
     truth = np.repeat(np.arange(N_BLOCKS), BLOCK)
     problem = Problem(planted_graph(N_BLOCKS, BLOCK, seed=0), N_BLOCKS)
@@ -70,6 +71,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "full": write_page(folder / "full.html", result, ids=ids, images=images, coordinates=ring),
         "plain": write_page(folder / "plain.html", result),
         "steep": write_page(folder / "steep.html", replace(result, history=run_from(1234.0))),
+        "classes": write_page(
+            folder / "classes.html", replace(result, problem=Problem(problem.graph, N_BLOCKS, labels=truth))
+        ),
         "even": write_page(folder / "even.html", replace(result, history=run_from(1.2))),
         "hostile": write_page(
             folder / "hostile.html", result, ids=[HOSTILE] * N, names=[HOSTILE] * N_BLOCKS, settings={HOSTILE: HOSTILE},
@@ -149,6 +153,16 @@ def test_a_start_far_above_the_rest_is_cut_off_and_told(open_page, name, is_cut_
     assert page.locator("#history svg text", has_text="from 1,234").count() == is_cut_off
     rounded = page.locator("#history svg path.curve.hard").evaluate("(node) => node.getBBox().height")
     assert rounded > 50  # pixels
+
+
+def test_with_labels_every_word_is_of_classes(open_page):
+    page = open_page("classes").page
+    assert page.title() == f"{N_BLOCKS} classes of {N} points · tautcut"
+    page.locator(".chip").nth(3).click()
+    words = " ".join(page.locator("header, #legend, #said, main section:not(#graph)").all_inner_texts())
+    assert "of class 2 on the map" in words
+    labels = page.locator("[aria-label]").evaluate_all("(all) => all.map((node) => node.getAttribute('aria-label'))")
+    assert not re.findall(r"\bclusters?\b", f"{words} {labels}", flags=re.IGNORECASE)
 
 
 def test_hover_shows_id_cluster_and_confidence(open_page):

@@ -17,13 +17,13 @@ import typer
 
 from tautcut._version import __version__
 from tautcut.cli import shell
-from tautcut.cli.outcome import Outcome, print_json, result_of
+from tautcut.cli.finished import FinishedRun, print_json
 from tautcut.cli.shell import QuietOption
 from tautcut.errors import GraphWarning, InputError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from tautcut.arrays import Array
+    from tautcut.estimators import MTVClassifier, MTVClustering
     from tautcut.formats import Data
     from tautcut.graph import Graph
     from tautcut.graph.diagnostics import Diagnosis
@@ -178,17 +178,17 @@ class Target:
             writable(report, (".html", ".htm"), source=source)
         return cls(out, report, as_json)
 
-    def leave(self, outcome: Outcome, written: list[Path]) -> None:
+    def leave(self, run: FinishedRun, written: list[Path]) -> None:
         """Write labels and report, and print what was found; after Ctrl-C say so and exit as interrupted."""
         from tautcut.algorithm.stopping import Status
 
-        outcome.write_labels(self.out)
+        run.write_labels(self.out)
         written.append(self.out)
         if self.report is not None:
-            outcome.write_report(self.report)
+            run.write_report(self.report)
             written.append(self.report)
-        (outcome.print_json if self.as_json else outcome.print_table)(self.out, self.report)
-        if outcome.result.status is Status.INTERRUPTED:
+        (run.print_json if self.as_json else run.print_table)(self.out, self.report)
+        if run.result.status is Status.INTERRUPTED:
             shell.say(f"tautcut: interrupted; the best partition so far is in {self.out}.")
             raise typer.Exit(shell.INTERRUPTED)
 
@@ -233,11 +233,9 @@ def cluster(
             n_clusters, affinity="precomputed", random_state=seed, verbose=_has_bar(quiet), **settings
         )  # fmt: skip
         say("Clustering; the first run on a machine compiles for up to a minute ...")
-        with _warnings_said(say, is_graph_known=True):
-            model.fit(graph)
-        result = result_of(model, model.labels_, n_clusters, None)
+        _fit(model, graph, None, say)
         about = source.about("cluster", data, seed, {"n_clusters": n_clusters, **settings, "image": image}, neighbors)
-        target.leave(Outcome(about, file, data, images, diagnosis, result, list(range(n_clusters))), written)
+        target.leave(FinishedRun(model, about, file, data, images, diagnosis), written)
 
 
 def classify(
@@ -276,22 +274,22 @@ def classify(
         data = source.read()
         images, known = _images(data, image), _known(data, labels)
         graph, neighbors = source.graph_of(data, seed, is_quiet=quiet)
-        from tautcut.estimators import MTVClassifier, encode_labels
+        from tautcut.checks import UNLABELLED
+        from tautcut.estimators import MTVClassifier
 
-        classes, codes = encode_labels(known, graph.n_vertices)
-        diagnosis = _diagnosed(graph, classes.size, say)
+        given = [label for label in known.tolist() if label not in (None, UNLABELLED)]
+        n_classes = len(set(given))
+        diagnosis = _diagnosed(graph, max(n_classes, 1), say)
         model = MTVClassifier(affinity="precomputed", random_state=seed, verbose=_has_bar(quiet), **settings)
-        if classes.size == 1:
-            say(f"Warning: every known label is {classes[0]!s}, so every row gets it. Give labels of each class.")
-        say(f"Classifying from {int((codes >= 0).sum())} labels of {classes.size} classes ...")
-        with _warnings_said(say, is_graph_known=True):
-            model.fit(graph, known)
-        result = result_of(model, classes.searchsorted(model.transduction_), classes.size, codes)
+        if n_classes == 1:
+            say(f"Warning: every known label is {given[0]}, so every row gets it. Give labels of each class.")
+        say(f"Classifying from {len(given)} labels of {n_classes} classes ...")
+        _fit(model, graph, known, say)
         about = source.about(
             "classify", data, seed, {"labels": None if labels is None else str(labels), **settings, "image": image},
             neighbors,
         )  # fmt: skip
-        target.leave(Outcome(about, file, data, images, diagnosis, result, classes.tolist()), written)
+        target.leave(FinishedRun(model, about, file, data, images, diagnosis), written)
 
 
 def graph(
@@ -411,7 +409,7 @@ def _shares(text: str | None) -> list[float] | None:
         raise InputError(f"--class-prior must be numbers, as 0.5,0.3,0.2; found {text!r}.") from None
 
 
-def _images(data: Data, size: str | None) -> NDArray[Any] | None:
+def _images(data: Data, size: str | None) -> Array | None:
     """The rows as pictures, if they are said or known to be."""
     import numpy as np
 
@@ -428,7 +426,7 @@ def _images(data: Data, size: str | None) -> NDArray[Any] | None:
     return data.content.reshape(-1, *shape)
 
 
-def _known(data: Data, labels: Path | None) -> NDArray[Any]:
+def _known(data: Data, labels: Path | None) -> Array:
     """The known labels, None where there is none."""
     from tautcut import formats
 
@@ -448,6 +446,12 @@ def _diagnosed(graph: Graph, n_clusters: int, say: Callable[[str], None]) -> Dia
     for finding in diagnosis.warnings:
         say(f"Warning: {finding.meaning} {finding.advice}".rstrip())
     return diagnosis
+
+
+def _fit(model: MTVClustering | MTVClassifier, graph: Graph, known: Array | None, say: Callable[[str], None]) -> None:
+    """Fit the model; what is worth knowing of the graph has been said."""
+    with _warnings_said(say, is_graph_known=True):
+        model.fit(graph, known)
 
 
 def _has_bar(is_quiet: bool) -> bool:

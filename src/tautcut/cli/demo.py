@@ -14,8 +14,9 @@ import typer
 from tautcut.cli import shell
 
 if TYPE_CHECKING:
-    from tautcut.estimators import MTVClassifier, MTVClustering
+    from tautcut.estimators import MTVClustering
     from tautcut.records import RunRecord
+    from tautcut.records.runs import Model
 
 N_DIGITS = 10
 PICTURE = Path("tautcut-demo.png")
@@ -38,7 +39,7 @@ def demo(
         check_picture_path(out)
         digits = _load_digits()
         model, clustering = _cluster_digits(digits, seed, has_bar, say)
-        _, classification = _classify_digits(digits, seed, has_bar, say)
+        classification = _classify_digits(digits, seed, has_bar, say)
         certainty = model.transform(digits.data).max(axis=1)  # of its neighbours: F itself is flat inside a cluster
         picture = draw_clusters(
             out, digits.images, labels=model.labels_, certainty=certainty, energy=model.energy_,
@@ -62,38 +63,34 @@ def _cluster_digits(
     digits: Any, seed: int, has_bar: bool, say: Callable[[str], None]
 ) -> tuple[MTVClustering, RunRecord]:
     from tautcut.estimators import MTVClustering
-    from tautcut.records import run_clustering
 
     say("Preparing: the first run on a machine compiles the kernels, which can take a minute.")
     say(f"Clustering {len(digits.data)} images without labels ...")
-    model = MTVClustering(N_DIGITS, random_state=seed, verbose=has_bar)
-    fitted, record = run_clustering(model, digits.data, data="digits", truth=digits.target, warm_up=True)
-    _check_uninterrupted(fitted)
-    return fitted, record
+    return _run(MTVClustering(N_DIGITS, random_state=seed, verbose=has_bar), digits, None)
 
 
-def _classify_digits(
-    digits: Any, seed: int, has_bar: bool, say: Callable[[str], None]
-) -> tuple[MTVClassifier, RunRecord]:
+def _classify_digits(digits: Any, seed: int, has_bar: bool, say: Callable[[str], None]) -> RunRecord:
     import numpy as np
 
     from tautcut.estimators import MTVClassifier
-    from tautcut.records import draw_labels, run_classification
+    from tautcut.records import draw_labels
 
     say(f"Classifying them from {N_DIGITS} labels, one per class ...")
     labels = draw_labels(digits.target, rng=np.random.default_rng(seed))
-    model = MTVClassifier(random_state=seed, verbose=has_bar)
-    fitted, record = run_classification(model, digits.data, labels, data="digits", truth=digits.target, warm_up=True)
-    _check_uninterrupted(fitted)
-    return fitted, record
+    return _run(MTVClassifier(random_state=seed, verbose=has_bar), digits, labels)[1]
 
 
-def _check_uninterrupted(model: MTVClustering | MTVClassifier) -> None:
-    """Ctrl-C gives the best partition so far; a demo of it would mislead, so it ends."""
+def _run(model: Model, digits: Any, labels: Any) -> tuple[Model, RunRecord]:
+    """The fitted model and its record. Where Ctrl-C cut the fit short, the demo ends: half a result would mislead."""
+    from tautcut import records
     from tautcut.algorithm.stopping import Status
 
-    if model.status_ is Status.INTERRUPTED:
+    fitted, record = records.run_estimator(
+        model, digits.data, labels, data="digits", truth=digits.target, warm_up=True
+    )  # fmt: skip
+    if fitted.result_.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
+    return fitted, record
 
 
 def _print_table(records: dict[str, RunRecord]) -> None:

@@ -25,7 +25,7 @@ from tautcut.kernels.devices import thread_count
 from tautcut.paper.published import TABLE2
 from tautcut.problem import Problem
 from tautcut.records.records import RunRecord, circumstances
-from tautcut.records.runs import draw_labels, run_baseline, run_classification, run_clustering
+from tautcut.records.runs import draw_labels, run_baseline, run_estimator
 from tautcut.search.starts import StartMaker, start_maker
 
 #: (a) is the NCut indicator, (b) one diffused vertex of each NCut cluster; "own" is whatever the method does by itself.
@@ -215,12 +215,12 @@ def _mtv(spec: RunSpec, data: LabelledGraph) -> RunRecord:
         _n_classes(data), affinity="precomputed", init=start_of(spec), n_init=1, algorithm="paper", search="none",
         max_iter=spec.max_iter or LABELLED_ITERATIONS, random_state=spec.seed,
     )  # fmt: skip
-    return run_clustering(model, data.graph, data=data.name, truth=data.truth, warm_up=True)[1]
+    return run_estimator(model, data.graph, data=data.name, truth=data.truth, warm_up=True)[1]
 
 
 def _tautcut(spec: RunSpec, data: LabelledGraph) -> RunRecord:
     model = MTVClustering(_n_classes(data), affinity="precomputed", random_state=spec.seed)
-    return run_clustering(model, data.graph, data=data.name, truth=data.truth, warm_up=True)[1]
+    return run_estimator(model, data.graph, data=data.name, truth=data.truth, warm_up=True)[1]
 
 
 def _lsd(spec: RunSpec, data: LabelledGraph) -> RunRecord:
@@ -267,7 +267,7 @@ def _tautcut_with_labels(spec: RunSpec, data: LabelledGraph) -> RunRecord:
 def _classify(model: MTVClassifier, spec: RunSpec, data: LabelledGraph) -> RunRecord:
     model.set_params(affinity="precomputed", max_iter=spec.max_iter, random_state=spec.seed)
     y = drawn_labels(spec, data.truth)
-    fitted, record = run_classification(model, data.graph, y, data=data.name, truth=data.truth, warm_up=True)
+    fitted, record = run_estimator(model, data.graph, y, data=data.name, truth=data.truth, warm_up=True)
     hidden = y == UNLABELLED
     right = float((fitted.transduction_[hidden] == data.truth[hidden]).mean())
     return replace(record, measures={**record.measures, "accuracy_unlabelled": right})

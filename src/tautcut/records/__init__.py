@@ -1,27 +1,25 @@
-"""Experiments and the evidence they leave: one `RunRecord`, one line of JSON, for each run. `records` owns the records,
-`runs` one timed run, `protocol` the paper's lists of runs, `campaign` their execution, `published` what the paper
-reports, `figures` the numbers of its figures. This package is the only place that times anything; it changes no result.
+"""The evidence that runs leave: one `RunRecord`, one line of JSON, for each run. `records` owns the records and what
+they say of machine and versions, `runs` makes one timed run. This package changes no result.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tautcut.records.records import PACKAGES, RunRecord, append_record, circumstances, read_records
+from tautcut.records.records import PACKAGES, RunRecord, append_record, circumstances, plain_setting, read_records
 
 if TYPE_CHECKING:
-    from tautcut.records.runs import Model, draw_labels, run_classification, run_clustering
+    from tautcut.records.runs import draw_labels, run_estimator
 
 __all__ = [
     "PACKAGES",
-    "Model",
     "RunRecord",
     "append_record",
     "circumstances",
     "draw_labels",
+    "plain_setting",
     "read_records",
-    "run_classification",
-    "run_clustering",
+    "run_estimator",
 ]
 
 

@@ -9,9 +9,11 @@ import os
 import platform
 import subprocess
 import warnings
+from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from importlib import metadata
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +90,27 @@ class RunRecord:
             found = sorted(content) if isinstance(content, dict) else content
             raise InputError(f"a run record has the fields {', '.join(sorted(names))}; found {found}.")
         return cls(**{**content, "sizes": tuple(content["sizes"])})
+
+
+def plain_setting(value: Any) -> Any:
+    """A setting as JSON can hold it: an array as a list, a matrix by its shape alone, and by its text what JSON lacks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> plain_setting({"prior": np.array([0.5, 0.5]), "start": np.eye(3), "limit": float("inf")})
+    {'prior': [0.5, 0.5], 'start': 'array of shape (3, 3)', 'limit': 'inf'}
+    """
+    if len(getattr(value, "shape", ())) > 1:
+        return f"array of shape {value.shape}"
+    if hasattr(value, "tolist"):
+        return plain_setting(value.tolist())
+    if isinstance(value, Mapping):
+        return {str(name): plain_setting(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_setting(one) for one in value]
+    is_plain = value is None or isinstance(value, str | int) or (isinstance(value, float) and isfinite(value))
+    return value if is_plain else str(value)
 
 
 def append_record(path: str | os.PathLike[str], record: RunRecord) -> None:

@@ -15,17 +15,16 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from tautcut.algorithm.results import Result
-from tautcut.arrays import IntArray
+from tautcut.arrays import Array, FloatArray, IntArray
 from tautcut.graph import Graph
-from tautcut.graph.diagnostics import Diagnosis, confidence
+from tautcut.graph.diagnostics import Diagnosis
 from tautcut.problem import Partition
-from tautcut.report.layout import lay_out
+from tautcut.records.records import plain_setting
+from tautcut.report.layout import map_coordinates
 
-FloatArray = NDArray[np.float64]
 Json = dict[str, Any]
 
 # What is shown at most. With these the page stays far below 5 MB whatever the graph.
@@ -62,10 +61,9 @@ class Subject:
     def partition(self) -> Partition:
         return self.result.partition
 
-    @cached_property
+    @property
     def confidence(self) -> FloatArray:
-        """The confidence of every vertex."""
-        return confidence(self.graph, self.partition.labels, self.result.problem.n_clusters)
+        return self.result.confidence
 
     @cached_property
     def depth(self) -> FloatArray:
@@ -120,8 +118,8 @@ def content_of(subject: Subject, circumstances: Mapping[str, Any]) -> Json:
         "profiles": [_profile(subject.result.memberships, subject.partition, int(r)) for r in shown],
         "history": _history(subject.result),
         "findings": subject.diagnosis.to_dict()["findings"],
-        "settings": {clipped(str(name)): _plain(value) for name, value in subject.settings.items()},
-        "circumstances": _plain(circumstances),
+        "settings": {clipped(str(name)): plain_setting(value) for name, value in subject.settings.items()},
+        "circumstances": plain_setting(circumstances),
     }
 
 
@@ -135,6 +133,7 @@ def _summary(subject: Subject) -> Json:
     result, graph = subject.result, subject.graph
     total, inside = float(subject.between.sum()), float(np.trace(subject.between))
     return {
+        "nouns": ("class", "classes") if result.problem.has_labels else ("cluster", "clusters"),
         "n_points": graph.n_vertices,
         "n_edges": graph.n_edges,
         "n_clusters": result.problem.n_clusters,
@@ -215,7 +214,7 @@ def _doubt(subject: Subject, vertex: int) -> Json:
     return {**subject.point(vertex), "cluster": label, "other": other}
 
 
-def _neighbors(graph: Graph, vertex: int) -> NDArray[Any]:
+def _neighbors(graph: Graph, vertex: int) -> Array:
     return graph.indices[graph.indptr[vertex] : graph.indptr[vertex + 1]]
 
 
@@ -223,7 +222,7 @@ def _map(subject: Subject, always: IntArray) -> Json:
     """The points and edges of the map, as base64 of little-endian integers: small, and quick to read."""
     graph, rng = subject.graph, np.random.default_rng(0)
     given = subject.coordinates
-    position = lay_out(graph) if given is None else given
+    position = map_coordinates(graph) if given is None else given
     shown = np.arange(graph.n_vertices)
     if shown.size > MAP_POINTS:
         others = np.setdiff1d(shown, always)
@@ -312,24 +311,11 @@ def _short(value: float) -> float | None:
     return float(f"{float(value):.6g}") if np.isfinite(value) else None
 
 
-def _plain(value: Any) -> Any:
-    """Whatever a setting is, as JSON has it; what JSON does not have becomes its text."""
-    if isinstance(value, Mapping):
-        return {str(name): _plain(one) for name, one in value.items()}
-    if isinstance(value, np.ndarray | np.generic):
-        return _plain(value.tolist())
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    if isinstance(value, float):
-        return value if np.isfinite(value) else str(value)
-    return value if value is None or isinstance(value, str | int | bool) else str(value)
-
-
-def _packed(values: NDArray[Any], kind: str) -> str:
+def _packed(values: Array, kind: str) -> str:
     return base64.b64encode(values.astype(kind).tobytes()).decode("ascii")
 
 
-def _thumbnail(image: NDArray[Any]) -> FloatArray:
+def _thumbnail(image: Array) -> FloatArray:
     """The image by block means, so that no side is longer than THUMBNAIL."""
     factor = -(-max(image.shape) // THUMBNAIL)
     pad = [(0, -side % factor) for side in image.shape]

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from tautcut.arrays import Array, FloatArray, IntArray
 from tautcut.writing import replacing, writable
 
 if TYPE_CHECKING:  # a page needs no matplotlib
@@ -28,8 +29,8 @@ class ClusterRow:
     """One line of the picture: which images stand for a cluster, and what is said about it."""
 
     size: int
-    most_certain: NDArray[np.intp]
-    least_certain: NDArray[np.intp]
+    most_certain: IntArray
+    least_certain: IntArray
     majority: Any | None  # the most frequent true class, where the truth is known
     share: float  # of the majority in the cluster
 
@@ -94,9 +95,7 @@ def check_picture_path(path: str | os.PathLike[str]) -> Path:
     return writable(path, SUFFIXES)
 
 
-def _rows(
-    labels: NDArray[Any], certainty: NDArray[Any], truth: NDArray[Any] | None, n_most: int, n_least: int
-) -> list[ClusterRow]:
+def _rows(labels: Array, certainty: Array, truth: Array | None, n_most: int, n_least: int) -> list[ClusterRow]:
     """A row for each cluster, in the order of the majority classes; without the truth, the largest first."""
     rows = []
     for label in np.unique(labels):
@@ -111,16 +110,16 @@ def _rows(
     return sorted(rows, key=lambda row: (order.index(row.majority), -row.size))
 
 
-def _majority(classes: NDArray[Any]) -> tuple[Any, float]:
+def _majority(classes: Array) -> tuple[Any, float]:
     values, counts = np.unique(classes, return_counts=True)
     return values[counts.argmax()].item(), float(counts.max() / classes.size)
 
 
 def _paint(
     figure: Figure,
-    images: NDArray[np.float64],
+    images: FloatArray,
     rows: list[ClusterRow],
-    truth: NDArray[Any] | None,
+    truth: Array | None,
     n_most: int,
     n_least: int,
 ) -> None:
@@ -152,7 +151,7 @@ def _name(axes: Axes, y: int, row: ClusterRow) -> None:
     axes.text(-0.25, middle, f"{row.size} images", color=INK, ha="right", va="center")
 
 
-def _place(axes: Axes, image: NDArray[np.float64], x: float, y: float, *, darkest: float, frame: str | None) -> None:
+def _place(axes: Axes, image: FloatArray, x: float, y: float, *, darkest: float, frame: str | None) -> None:
     """One image in its cell, ink on paper, with a frame if one is asked for."""
     from matplotlib.patches import Rectangle
 

@@ -9,9 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from tautcut.arrays import FloatArray
 from tautcut.graph import Graph
-
-FloatArray = NDArray[np.float64]
 
 _COLUMNS, _ROUNDS, _ORTHOGONALISED = 12, 40, 4  # of the subspace iteration; every fourth round is orthogonalised
 _EXTENT = 10.0  # of the spectral coordinates before neighbours attract: about the extent of the final map
@@ -20,7 +19,7 @@ _STRANGERS = 5  # random vertices that each vertex is pushed from in a step
 _LONGEST_PUSH, _MOMENTUM = 4.0, 0.5
 
 
-def lay_out(graph: Graph) -> FloatArray:
+def map_coordinates(graph: Graph) -> FloatArray:
     """Two coordinates for each vertex, (n_vertices, 2).
 
     The leading eigenvectors of D^-½ W D^-½ projected onto their two principal axes; then each vertex is drawn to its
@@ -30,10 +29,10 @@ def lay_out(graph: Graph) -> FloatArray:
     if graph.n_vertices < 3 or not graph.n_edges:
         return np.column_stack([np.arange(graph.n_vertices), np.zeros(graph.n_vertices)]).astype(np.float64)
     rng = np.random.default_rng(0)
-    return _attract(graph, _EXTENT * spectral_coordinates(graph, rng=rng), rng)
+    return _attract(graph, _EXTENT * _spectral_coordinates(graph, rng=rng), rng)
 
 
-def spectral_coordinates(graph: Graph, *, rng: np.random.Generator) -> FloatArray:
+def _spectral_coordinates(graph: Graph, *, rng: np.random.Generator) -> FloatArray:
     """Rows of the leading eigenvectors, scaled to norm 1, on their two principal axes; zero at isolated vertices.
 
     The eigenvectors come from a fixed number of products: a map needs no more precision, and this cannot fail.

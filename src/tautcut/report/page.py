@@ -17,13 +17,14 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tautcut.algorithm.results import Result
+from tautcut.arrays import Array, FloatArray
 from tautcut.errors import InputError
 from tautcut.graph.diagnostics import Diagnosis, diagnose
 from tautcut.records.records import circumstances
-from tautcut.report.content import FloatArray, Json, Subject, content_of
+from tautcut.report.content import Json, Subject, content_of
 from tautcut.writing import replacing, writable
 
 SUFFIXES = (".html", ".htm")
@@ -37,7 +38,7 @@ def write_page(
     path: str | os.PathLike[str],
     result: Result,
     *,
-    ids: Sequence[object] | NDArray[Any] | None = None,
+    ids: Sequence[object] | Array | None = None,
     features: Any = None,
     feature_names: Sequence[object] | None = None,
     images: ArrayLike | None = None,
@@ -100,8 +101,11 @@ def render(content: Json) -> bytes:
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
-    # The data comes last: nothing that looks like a mark in it is ever replaced.
-    for mark, text in (("POLICY", policy), ("STYLE", style), ("SCRIPT", script), ("DATA", embedded(content))):
+    noun, nouns = content["summary"]["nouns"]
+    marks = {"cluster": noun, "clusters": nouns, "Clusters": nouns.capitalize()}
+    marks |= {"POLICY": policy, "STYLE": style, "SCRIPT": script}
+    marks |= {"DATA": embedded(content)}  # last: nothing that looks like a mark in it is ever replaced
+    for mark, text in marks.items():
         template = template.replace(f"@@{mark}@@", text)
     # A lone surrogate has no UTF-8; its escape is what JSON would have written.
     return template.encode("utf-8", errors="backslashreplace")
@@ -122,7 +126,7 @@ def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
 
 
-def _texts(what: str, values: Sequence[object] | NDArray[Any] | None, count: int) -> list[str] | None:
+def _texts(what: str, values: Sequence[object] | Array | None, count: int) -> list[str] | None:
     if values is None:
         return None
     texts = [str(value) for value in values]
@@ -141,7 +145,7 @@ def _checked_features(features: Any, n_vertices: int) -> Any:
     return X.astype(np.float64) if X.dtype.kind == "b" else X
 
 
-def _checked_images(images: ArrayLike, n_vertices: int) -> NDArray[Any]:
+def _checked_images(images: ArrayLike, n_vertices: int) -> Array:
     pictures = np.asarray(images)
     if pictures.ndim != 3 or len(pictures) != n_vertices or 0 in pictures.shape or pictures.dtype.kind not in "buif":
         raise InputError(

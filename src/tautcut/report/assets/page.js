@@ -4,6 +4,8 @@
 
   const data = JSON.parse(document.getElementById("data").textContent);
   const { summary, clusters, shown } = data;
+  const [noun, nouns] = summary.nouns; // "cluster", "clusters"; where labels were given, "class", "classes"
+  const Noun = noun[0].toUpperCase() + noun.slice(1);
   const COLOURS = 10; // as in the style sheet
   const SHAPES = [
     // unit shapes, centred; clusters beyond the tenth share a colour and differ in shape
@@ -104,13 +106,13 @@
     for (const listen of listeners) listen();
     byId("said").textContent =
       chosen === null
-        ? "All clusters are shown."
-        : `Cluster ${clusters[chosen].name}, ${counted(clusters[chosen].size, "point")}, is highlighted.`;
+        ? `All ${nouns} are shown.`
+        : `${Noun} ${clusters[chosen].name}, ${counted(clusters[chosen].size, "point")}, is highlighted.`;
   };
 
   const drawLegend = () => {
     const legend = byId("legend");
-    const all = el("button", { type: "button", class: "chip", "aria-pressed": "true" }, "All clusters");
+    const all = el("button", { type: "button", class: "chip", "aria-pressed": "true" }, `All ${nouns}`);
     all.addEventListener("click", () => {
       if (chosen !== null) choose(null);
     });
@@ -124,7 +126,7 @@
             class: "chip",
             "aria-pressed": "false",
             tabindex: "-1",
-            "aria-label": `Cluster ${cluster.name}, ${counted(cluster.size, "point")}`,
+            "aria-label": `${Noun} ${cluster.name}, ${counted(cluster.size, "point")}`,
           },
           mark(r),
           cluster.name,
@@ -153,19 +155,18 @@
   // ---------------------------------------------------------------- the head of the page
 
   const drawHead = () => {
-    const parts = summary.n_labelled ? ["class", "classes"] : ["cluster"];
-    const what = `${counted(summary.n_clusters, ...parts)} of ${counted(summary.n_points, "point")}`;
+    const what = `${counted(summary.n_clusters, noun, nouns)} of ${counted(summary.n_points, "point")}`;
     document.title = `${what} · tautcut`;
     byId("title").textContent = what;
     const empty = clusters.filter((cluster) => cluster.size === 0).length;
     const kept =
       summary.kept === null
         ? "The graph has no edges, so nothing says which points belong together."
-        : `${percent(summary.kept)} of the ${weightUnit} stay${summary.is_unweighted ? "" : "s"} inside the clusters.`;
+        : `${percent(summary.kept)} of the ${weightUnit} stay${summary.is_unweighted ? "" : "s"} inside the ${nouns}.`;
     const doubt =
       `${counted(summary.doubtful, "point")} (${percent(summary.doubtful / summary.n_points)}) ` +
-      `${summary.doubtful === 1 ? "lies" : "lie"} between two clusters, with confidence below ${fixed(summary.doubtful_below)}.`;
-    const gone = empty ? ` ${counted(empty, "cluster")} ${empty === 1 ? "is" : "are"} empty: ask for fewer.` : "";
+      `${summary.doubtful === 1 ? "lies" : "lie"} between two ${nouns}, with confidence below ${fixed(summary.doubtful_below)}.`;
+    const gone = empty ? ` ${counted(empty, noun, nouns)} ${empty === 1 ? "is" : "are"} empty: ask for fewer.` : "";
     byId("verdict").textContent = `${kept} ${doubt}${gone}`;
     const facts = [
       [
@@ -173,7 +174,7 @@
         summary.n_labelled ? `points, ${count(summary.n_labelled)} with a given label` : "points",
       ],
       [count(summary.n_edges), "edges between similar points"],
-      [summary.kept === null ? "none" : percent(summary.kept), `of the ${weightUnit} inside clusters`],
+      [summary.kept === null ? "none" : percent(summary.kept), `of the ${weightUnit} inside ${nouns}`],
       [fixed(summary.confidence), "mean confidence, from 0\u00a0to\u00a01"],
       [number(summary.energy), `energy: ${weightUnit} cut per point, balanced; lower is better`],
     ];
@@ -186,10 +187,10 @@
 
   const drawClusters = () => {
     byId("clusters-caption").textContent =
-      `A cluster is good if few ${weightUnit} leave it. Its cost is what leaves, divided by the smaller of its own points ` +
+      `A ${noun} is good if few ${weightUnit} leave it. Its cost is what leaves, divided by the smaller of its own points ` +
       `${summary.lam === null ? "(weighted by the expected shares)" : `times ${number(summary.lam)}`} and all other points, ` +
-      `so that tiny clusters do not pay. The costs add up to the energy, which the method makes as low as it can. ` +
-      `Choose a row to find the cluster everywhere on this page.`;
+      `so that tiny ${nouns} do not pay. The costs add up to the energy, which the method makes as low as it can. ` +
+      `Choose a row to find the ${noun} everywhere on this page.`;
     const largest = Math.max(...clusters.map((cluster) => cluster.size), 1);
     const decimals =
       summary.energy > 0 ? clamp(2 - Math.floor(Math.log10(summary.energy / clusters.length)), 0, 12) : 0;
@@ -215,7 +216,7 @@
       return row;
     });
     const heads = [
-      ["Cluster"],
+      [Noun],
       ["Points"],
       ["Share"],
       [`${summary.is_unweighted ? "Edges" : "Edge weight"} leaving it`],
@@ -253,8 +254,8 @@
       node.dataset.cluster = i === j ? shown[i] : `${shown[i]} ${shown[j]}`;
       node.title =
         i === j
-          ? `Inside cluster ${from}: ${number(data.matrix[i][j] / 2)} ${weightUnit}`
-          : `Between clusters ${from} and ${to}: ${number(data.matrix[i][j])} ${weightUnit}`;
+          ? `Inside ${noun} ${from}: ${number(data.matrix[i][j] / 2)} ${weightUnit}`
+          : `Between ${nouns} ${from} and ${to}: ${number(data.matrix[i][j])} ${weightUnit}`;
       if (i === j) node.classList.add("is-inside");
       else {
         const strength = 0.9 * Math.sqrt(share(i, j) / most);
@@ -286,7 +287,7 @@
     byId("between-note").textContent =
       (matchMedia("(hover: hover)").matches ? `${hover} ` : "") +
       (rest
-        ? `The ${count(shown.length)} largest clusters are shown, here and below; the other ${count(rest)} are in the table above.`
+        ? `The ${count(shown.length)} largest ${nouns} are shown, here and below; the other ${count(rest)} are in the table above.`
         : "");
   };
 
@@ -320,7 +321,7 @@
       return marked(
         el(
           "article",
-          { class: "card", "aria-label": `Cluster ${clusters[r].name}` },
+          { class: "card", "aria-label": `${Noun} ${clusters[r].name}` },
           el("header", {}, named(r), el("span", {}, counted(clusters[r].size, "point"))),
           el("ul", { class: "thumbs" }, ...items),
           typical,
@@ -331,7 +332,7 @@
     byId("examples-cards").append(...cards);
     if (data.typical !== null)
       byId("examples-caption").append(
-        " Below them, the features whose mean in the cluster is " +
+        ` Below them, the features whose mean in the ${noun} is ` +
           "farthest from the mean over all points, measured in standard deviations.",
       );
   };
@@ -355,14 +356,14 @@
       row.style.cursor = "auto";
       return row;
     });
-    const heads = [["Point", "text"], ["In cluster", "text"], ["Could be in", "text"], ["Confidence"]];
+    const heads = [["Point", "text"], [`In ${noun}`, "text"], ["Could be in", "text"], ["Confidence"]];
     byId("doubtful-table").append(
       rows.length
         ? table(images ? [["Image"], ...heads] : heads, rows, { class: "wide" })
         : el(
             "p",
             { class: "small" },
-            "None: all neighbours of every point are in its own cluster, or its label was given.",
+            `None: all neighbours of every point are in its own ${noun}, or its label was given.`,
           ),
     );
   };
@@ -531,7 +532,7 @@
     if (i !== null) {
       byId("tip").replaceChildren(
         el("b", {}, pointName(i)),
-        el("span", { class: "named" }, mark(points.cluster[i]), `Cluster ${clusters[points.cluster[i]].name}`),
+        el("span", { class: "named" }, mark(points.cluster[i]), `${Noun} ${clusters[points.cluster[i]].name}`),
         el("div", {}, `Confidence ${fixed(points.confidence[i] / 65535)}`),
       );
     }
@@ -668,8 +669,8 @@
         cell(fixed(points.confidence[i] / 65535)),
       );
     });
-    byId("points").replaceChildren(table([["Point"], ["Cluster", "text"], ["Confidence"]], rows));
-    const where = chosen === null ? "on the map" : `of cluster ${clusters[chosen].name} on the map`;
+    byId("points").replaceChildren(table([["Point"], [Noun, "text"], ["Confidence"]], rows));
+    const where = chosen === null ? "on the map" : `of ${noun} ${clusters[chosen].name} on the map`;
     byId("found").textContent =
       `${counted(found.length, "point")} ${where}` +
       (found.length > listed.length
@@ -684,10 +685,10 @@
         : "";
     const how = data.map.is_given
       ? "Each point lies at the coordinates that were given."
-      : "Points lie near the points they are connected to. The layout sees the graph only, not the clusters: where colours and " +
-        "islands agree, the clusters follow the graph. Distances between islands mean little.";
-    byId("map-caption").textContent = `${how}${thinned} Click a point to highlight its cluster.`;
-    canvas.setAttribute("aria-label", `Map of ${counted(points.n, "point")} in ${counted(clusters.length, "cluster")}`);
+      : `Points lie near the points they are connected to. The layout sees the graph only, not the ${nouns}: where colours and ` +
+        `islands agree, the ${nouns} follow the graph. Distances between islands mean little.`;
+    byId("map-caption").textContent = `${how}${thinned} Click a point to highlight its ${noun}.`;
+    canvas.setAttribute("aria-label", `Map of ${counted(points.n, "point")} in ${counted(clusters.length, noun, nouns)}`);
     listenToMap();
     byId("find").addEventListener("input", listPoints);
     listeners.push(redraw, listPoints);
@@ -714,7 +715,7 @@
         {
           viewBox: `0 0 ${width} ${height + 16}`,
           role: "img",
-          "aria-label": `Sorted memberships in cluster ${clusters[r].name}`,
+          "aria-label": `Sorted memberships in ${noun} ${clusters[r].name}`,
         },
         svg("path", { class: "area", d: `${line}L${xs[xs.length - 1].toFixed(1)} ${height}L0 ${height}Z` }),
         svg("line", { class: "axis", x1: 0, x2: width, y1: height, y2: height }),
@@ -743,7 +744,7 @@
     });
     byId("profiles-table").append(
       table(
-        [["Cluster"], ["Points"], ["Mean membership of its points"], ["Of all others"], ["Its points below ½"]],
+        [[Noun], ["Points"], ["Mean membership of its points"], ["Of all others"], ["Its points below ½"]],
         rows,
       ),
     );
@@ -769,7 +770,7 @@
       return;
     }
     byId("run-caption").textContent =
-      `The method works on a smooth energy of soft memberships (grey); what counts is the energy of the rounded clusters (blue). The ` +
+      `The method works on a smooth energy of soft memberships (grey); what counts is the energy of the rounded ${nouns} (blue). The ` +
       `dashed line is the answer, the best partition seen, ${number(summary.energy)}; a search before and after these ` +
       `${counted(summary.n_iter, "iteration")} may have found it. ${said}`;
     const paint = () =>
@@ -778,7 +779,7 @@
     const rows = steps.map((step) =>
       el("tr", {}, cell(count(step.iterations)), cell(number(step.relaxed, 6)), cell(number(step.energy, 6))),
     );
-    byId("history-table").append(table([["Iterations"], ["Smooth energy"], ["Energy of the rounded clusters"]], rows));
+    byId("history-table").append(table([["Iterations"], ["Smooth energy"], [`Energy of the rounded ${nouns}`]], rows));
   };
   const historyPicture = (steps, width) => {
     const hard = steps.filter((step) => step.energy !== null);

@@ -1,5 +1,5 @@
 """What a finished `cluster` or `classify` leaves: a file of labels, a report, and a table or a JSON object on standard
-output. It computes nothing but the confidence of each label.
+output. Everything is the fitted model's; nothing is computed here but means over clusters.
 """
 
 from __future__ import annotations
@@ -16,56 +16,53 @@ import typer
 from tautcut.cli import shell
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from tautcut.algorithm.results import Result
+    from tautcut.arrays import Array
     from tautcut.estimators import MTVClassifier, MTVClustering
-    from tautcut.formats import Data, Labelling
+    from tautcut.formats import Data
     from tautcut.graph.diagnostics import Diagnosis
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
-    """A finished run: what went in, and what came out."""
+class FinishedRun:
+    """A fitted model, what it was fitted on, and what its user is told `about` the run."""
 
+    model: MTVClustering | MTVClassifier
     about: dict[str, Any]
     file: Path
     data: Data
-    images: NDArray[Any] | None
+    images: Array | None
     diagnosis: Diagnosis
-    result: Result
-    classes: list[Any]
+
+    @property
+    def result(self) -> Result:
+        return self.model.result_
 
     @cached_property
-    def labelling(self) -> Labelling:
-        """A label for each vertex, with its confidence."""
+    def names(self) -> Array:
+        """What the clusters are called: their numbers, or the classes."""
         import numpy as np
 
-        from tautcut.formats import Labelling, about_run
-        from tautcut.graph.diagnostics import confidence
-
-        names, result = np.array(self.classes), self.result
-        about = about_run(
-            params=self._settings, energy=result.partition.energy, relaxed_energy=result.relaxed_energy,
-            status=result.status, n_iter=result.n_iter, seed=self.about["seed"],
-        )  # fmt: skip
-        certainty = confidence(result.problem.graph, result.partition.labels, names.size)
-        return Labelling(self.data.ids, names[result.partition.labels], certainty, result.memberships, names, about)
+        return np.asarray(getattr(self.model, "classes_", np.arange(self.result.problem.n_clusters)))
 
     def write_labels(self, path: Path) -> None:
         """Write the labels to a file, or into a copy of the input."""
         from tautcut import formats
 
-        formats.write_labels(path, self.labelling, source=self.file)
+        result = self.result
+        about = formats.about_run(
+            params=self._settings, energy=result.partition.energy, relaxed_energy=result.relaxed_energy,
+            status=result.status, n_iter=result.n_iter, seed=self.about["seed"],
+        )  # fmt: skip
+        labels = self.names[result.partition.labels]
+        found = formats.Labelling(self.data.ids, labels, result.confidence, result.memberships, self.names, about)
+        formats.write_labels(path, found, source=self.file)
 
     def write_report(self, path: Path) -> None:
         """Write the page to look at."""
-        from tautcut.report.page import write_page
-
-        features = None if self.data.kind == "graph" else self.data.content
-        write_page(
-            path, self.result, ids=self.data.ids, features=features, feature_names=self.data.names, images=self.images,
-            diagnosis=self.diagnosis, settings=self._settings, names=self.classes,
+        self.model.report(
+            path, ids=self.data.ids, features=None if self.data.kind == "graph" else self.data.content,
+            feature_names=self.data.names, images=self.images, diagnosis=self.diagnosis, settings=self._settings,
         )  # fmt: skip
 
     @property
@@ -83,7 +80,7 @@ class Outcome:
         ]
         print_json(
             self.about | {
-                "n_clusters": len(self.classes),
+                "n_clusters": self.names.size,
                 "energy": self.result.partition.energy,
                 "relaxed_energy": self.result.relaxed_energy,
                 "status": str(self.result.status),
@@ -102,7 +99,7 @@ class Outcome:
         from rich.table import Table
         from rich.text import Text
 
-        what = "class" if self.about["command"] == "classify" else "cluster"
+        what = "class" if self.result.problem.has_labels else "cluster"
         table = Table(what, "size", "term of (P)", "confidence", box=box.SIMPLE_HEAD)
         for column in table.columns[1:]:
             column.justify = "right"
@@ -116,23 +113,10 @@ class Outcome:
         """Name, size, term of the energy and mean confidence of each cluster."""
         import numpy as np
 
-        found = self.result.partition
-        means = np.bincount(found.labels, self.labelling.confidence, len(self.classes)) / np.maximum(found.sizes, 1)
-        return zip(self.classes, found.sizes.tolist(), found.terms.tolist(), means.tolist(), strict=True)
-
-
-def result_of(
-    model: MTVClustering | MTVClassifier, codes: NDArray[Any], n_clusters: int, known: NDArray[Any] | None
-) -> Result:
-    """What an estimator found, as the solver's record."""
-    from tautcut.algorithm.results import Result
-    from tautcut.problem import Problem, lam_of_prior
-
-    problem = Problem(model.graph_, n_clusters, lam_of_prior(model.class_prior, n_clusters), known)
-    found = problem.partition(codes)
-    return Result(
-        problem, found, model.memberships_, model.relaxed_energy_, model.status_, model.history_, model.memberships_
-    )
+        found, confidence = self.result.partition, self.result.confidence
+        means = np.bincount(found.labels, confidence, self.names.size) / np.maximum(found.sizes, 1)
+        columns = (self.names, found.sizes, found.terms, means)
+        return zip(*(column.tolist() for column in columns), strict=True)
 
 
 def print_json(content: dict[str, Any]) -> None:
