@@ -219,6 +219,8 @@ def test_drawn_labels_are_true_and_as_many_as_asked_for(blobs):
     assert (y == draw_labels(truth, per_class=3, rng=np.random.default_rng(1))).all()
     with pytest.raises(InputError, match="per_class=21 is more than the 20 points of class 0"):
         draw_labels(truth, per_class=21, rng=np.random.default_rng(1))
+    with pytest.raises(InputError, match="share must lie above 0"):
+        draw_labels(truth, share=0.0, rng=np.random.default_rng(0))
 
 
 def test_outside_a_checkout_there_is_no_commit(tmp_path, monkeypatch):

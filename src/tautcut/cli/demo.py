@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tautcut.cli import shell
+from tautcut.cli.shell import QuietOption, SeedOption
 
 if TYPE_CHECKING:
     from tautcut.estimators import MTVClustering
@@ -24,9 +25,9 @@ PICTURE = Path("tautcut-demo.png")
 
 def demo(
     out: Annotated[Path, typer.Option(help="Where to write the picture of the clusters.")] = PICTURE,
-    seed: Annotated[int, typer.Option(help="Draws the starts and the labels.")] = 0,
+    seed: SeedOption = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the records of the runs as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Cluster 1797 images of digits, without labels and with one label per class."""
     with shell.exit_codes():

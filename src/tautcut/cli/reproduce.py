@@ -73,36 +73,26 @@ def start_reproduce(context: typer.Context) -> None:
         raise typer.Exit
 
 
-@app.command("table1")
-def table1(
-    data: DataOption = None,
-    methods: MethodsOption = None,
-    quick: QuickOption = False,
-    jobs: JobsOption = 1,
-    out: OutOption = RESULTS,
-    seed: SeedOption = 0,
-    fresh: FreshOption = False,
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
-    """Without labels: NCC-TV, 1SPEC, LSD, NMFR and MTV as the paper runs them, and tautcut by itself."""
-    _reproduce_table(TableRequest("table1", data, methods, quick, jobs, out, seed, fresh, as_json, quiet))
+def _add_table(table: str, what: str) -> None:
+    """A command for a table of the paper; both tables have the same options."""
+
+    @app.command(table, help=what)
+    def reproduce(
+        data: DataOption = None,
+        methods: MethodsOption = None,
+        quick: QuickOption = False,
+        jobs: JobsOption = 1,
+        out: OutOption = RESULTS,
+        seed: SeedOption = 0,
+        fresh: FreshOption = False,
+        as_json: JsonOption = False,
+        quiet: QuietOption = False,
+    ) -> None:
+        reproduce_table(TableRequest(table, data, methods, quick, jobs, out, seed, fresh, as_json, quiet))
 
 
-@app.command("table2")
-def table2(
-    data: DataOption = None,
-    methods: MethodsOption = None,
-    quick: QuickOption = False,
-    jobs: JobsOption = 1,
-    out: OutOption = RESULTS,
-    seed: SeedOption = 0,
-    fresh: FreshOption = False,
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
-    """With few labels: MTV as the paper runs it, and tautcut by itself."""
-    _reproduce_table(TableRequest("table2", data, methods, quick, jobs, out, seed, fresh, as_json, quiet))
+_add_table("table1", "Without labels: NCC-TV, 1SPEC, LSD, NMFR and MTV as the paper runs them, and tautcut by itself.")
+_add_table("table2", "With few labels: MTV as the paper runs it, and tautcut by itself.")
 
 
 @app.command("figure1")
@@ -163,7 +153,8 @@ def _in_folder(out: Path, name: str) -> Path:
     return out / name
 
 
-def _reproduce_table(request: TableRequest) -> None:
+def reproduce_table(request: TableRequest) -> None:
+    """Make the runs that have no record yet, then write and show the table of all records."""
     with shell.exit_codes(lambda: _how_to_resume(request)):
         shell.check_seed(request.seed)
         _check_folder(request.out)

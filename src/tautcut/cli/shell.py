@@ -14,7 +14,8 @@ import typer
 
 from tautcut.errors import InputError, InterruptedRunWarning, TautcutError
 
-BAD_INPUT, INTERRUPTED = 2, 130
+BAD_INPUT = 2
+INTERRUPTED = 130  # what a shell reports of a command ended by Ctrl-C
 
 SeedOption = Annotated[int, typer.Option(help="Draws the starts and the labels.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]

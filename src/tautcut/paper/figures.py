@@ -141,7 +141,7 @@ def figure2(
 def _line_function(line: Graph, start: FloatArray, numerator: Numerator) -> LineFunction:
     F = solve(Problem(line, 2, numerator=numerator), start, stop=_LINE_STOP, device="reference").last_memberships
     f = F[:, 0]
-    return LineFunction(_plain(f), _plain(_rescaled(f)), _energy(line, F, "tv"), _energy(line, F, "laplacian"))
+    return LineFunction(_rounded(f), _rounded(_rescaled(f)), _energy(line, F, "tv"), _energy(line, F, "laplacian"))
 
 
 def _energy(graph: Graph, F: FloatArray, numerator: Numerator) -> float:
@@ -193,8 +193,8 @@ def _sorted_function(method: str, F: FloatArray, truth: IntArray, digits: tuple[
     low, high = IN_BETWEEN
     return SortedFunction(
         method=method,
-        values=_plain(values),
-        rescaled=_plain(rescaled),
+        values=_rounded(values),
+        rescaled=_rounded(rescaled),
         is_first=tuple((truth[order] == digits[0]).tolist()),
         in_between=float(((rescaled > low) & (rescaled < high)).mean()),
         purity=purity(labels, truth),
@@ -202,12 +202,12 @@ def _sorted_function(method: str, F: FloatArray, truth: IntArray, digits: tuple[
 
 
 def _rescaled(f: FloatArray) -> FloatArray:
-    """F stretched to [0, 1]; zero if it is constant."""
+    """The function stretched to [0, 1]; zero if it is constant."""
     extent = float(np.ptp(f))
     return (f - f.min()) / extent if extent > 0 else np.zeros_like(f)
 
 
-def _plain(f: FloatArray) -> tuple[float, ...]:
+def _rounded(f: FloatArray) -> tuple[float, ...]:
     """Numbers for a file: more digits than a picture can show, and the same ones on every machine."""
     return tuple(round(float(value), 6) for value in f)
 

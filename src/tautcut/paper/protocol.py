@@ -28,7 +28,8 @@ from tautcut.records.records import RunRecord, circumstances
 from tautcut.records.runs import draw_labels, run_baseline, run_estimator
 from tautcut.search.starts import StartMaker, start_maker
 
-#: (a) is the NCut indicator, (b) one diffused vertex of each NCut cluster; "own" is whatever the method does by itself.
+#: (a) is the NCut indicator, (b) one diffused vertex of each NCut cluster; "own" is whatever the method does by itself,
+#: and "labels" the known labels, propagated.
 Start = Literal["a", "b", "own", "labels"]
 
 OFFSET = 0.2  # the paper adds it to the starts of LSD and NMFR, whose zeros would stay zero
@@ -50,7 +51,8 @@ class Budget:
 
 
 PAPER_BUDGET = Budget(first=10_000, others=2_000, trials=30)
-PAPER_TRIALS, QUICK_TRIALS = 10, 3  # draws of labels in table 2
+PAPER_TRIALS = 10  # draws of labels in table 2
+QUICK_TRIALS = 3
 LABELLED_ITERATIONS = 2_000
 _QUICK = Budget(first=2_000, others=2_000, trials=3)
 _QUICK_NMFR = Budget(first=1_000, others=1_000, trials=3)

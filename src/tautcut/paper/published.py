@@ -1,5 +1,5 @@
-"""The figures of the paper that the reproduction stands beside. This module holds them once, as printed, and computes
-nothing.
+"""What the paper prints in its two tables, beside which the reproduction stands. This module holds these numbers once,
+and computes nothing.
 
 Source: X. Bresson, T. Laurent, D. Uminsky, J. H. von Brecht, "Multiclass Total Variation Clustering", NIPS 2013,
 section 5: the first table (no labels) and the second (few labels).
@@ -14,7 +14,7 @@ SOURCE = "Bresson, Laurent, Uminsky, von Brecht: Multiclass Total Variation Clus
 _DATA = ("4moons", "webkb4", "optdigits", "pendigits", "20news", "mnist")
 
 
-class LabelledFigure(NamedTuple):
+class LabelledCell(NamedTuple):
     """A cell of the second table: purity in per cent, and the mean seconds of a run of the authors' MATLAB code."""
 
     purity: float
@@ -25,8 +25,8 @@ def _by_data(*purities: float) -> dict[str, float]:
     return dict(zip(_DATA, purities, strict=True))
 
 
-def _by_data_with_seconds(*cells: tuple[float, float]) -> dict[str, LabelledFigure]:
-    return {name: LabelledFigure(*cell) for name, cell in zip(_DATA, cells, strict=True)}
+def _by_data_with_seconds(*cells: tuple[float, float]) -> dict[str, LabelledCell]:
+    return {name: LabelledCell(*cell) for name, cell in zip(_DATA, cells, strict=True)}
 
 
 #: Purity in per cent without labels, by method and data set. LSD and NMFR: the highest of 31 runs; MTV: of lowest (P).
@@ -39,7 +39,7 @@ TABLE1: dict[str, dict[str, float]] = {
 }
 
 #: MTV with labels, by how many of each class are known ("1" is one, the others are shares) and data set.
-TABLE2: dict[str, dict[str, LabelledFigure]] = {
+TABLE2: dict[str, dict[str, LabelledCell]] = {
     "1": _by_data_with_seconds((99.55, 3.0), (56.58, 1.8), (98.29, 7), (89.17, 14), (50.07, 52), (97.53, 98)),
     "1%": _by_data_with_seconds((99.55, 3.1), (58.75, 2.0), (98.29, 4), (93.73, 9), (61.70, 54), (97.59, 54)),
     "2.5%": _by_data_with_seconds((99.55, 1.9), (57.01, 1.7), (98.35, 3), (95.83, 7), (67.61, 42), (97.72, 39)),

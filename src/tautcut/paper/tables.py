@@ -1,4 +1,4 @@
-"""The tables of the reproduction, from records alone: which run of a cell is chosen and by what, the paper's figure
+"""The tables of the reproduction, from records alone: which run of a cell is chosen and by what, the paper's number
 beside it, and how the cell was run, as Markdown, LaTeX and CSV. It runs nothing, and types no number other than the
 paper's.
 """
@@ -136,7 +136,7 @@ def _row(table: str, cell: list[RunRecord], chosen_by: str) -> TableRow:
     ended = [record for record in cell if record.sizes]
     chosen = _chosen(ended, chosen_by)
     purity = None if chosen is None or chosen.purity is None else 100 * chosen.purity
-    paper, paper_seconds = _paper_figures(table, first, chosen_by)
+    paper, paper_seconds = _published(table, first, chosen_by)
     right = [100 * record.measures["accuracy_unlabelled"] for record in ended if table == "table2"]
     sizes = chosen.sizes if chosen is not None else (0,)
     return TableRow(
@@ -172,12 +172,12 @@ def _chosen(ended: list[RunRecord], chosen_by: str) -> RunRecord | None:
     return min(ended, key=lambda record: inf if record.energy is None else record.energy, default=None)
 
 
-def _paper_figures(table: str, record: RunRecord, chosen_by: str) -> tuple[float | None, float | None]:
+def _published(table: str, record: RunRecord, chosen_by: str) -> tuple[float | None, float | None]:
     """The paper's purity and seconds, where it chose a run in the same way; tautcut stands beside the paper's MTV."""
     method = "MTV" if record.method == "tautcut" else record.method
     if table == "table2":
-        figure = published.TABLE2[record.settings["spec"]["labels"]].get(record.data)
-        return (None, None) if figure is None else (figure.purity, figure.seconds)
+        cell = published.TABLE2[record.settings["spec"]["labels"]].get(record.data)
+        return (None, None) if cell is None else (cell.purity, cell.seconds)
     if method in ("LSD", "NMFR") and chosen_by != TRUE_PURITY:
         return None, None
     return published.TABLE1[method].get(record.data), None
@@ -224,9 +224,9 @@ _INTRODUCTIONS = {
         "0.2. The paper reports MTV's run of lowest (P), chosen without the true labels, but for LSD and NMFR the run "
         "of highest true purity; the rows that say “lowest (P)” choose without labels for them too. tautcut is one run "
         "of MTVClustering with its defaults, beside the paper's MTV. (P) is the balanced cut with λ = R − 1, lower is "
-        "better; ∞ is a run with an empty cluster. NCC-TV values cuts in the whole graph (decision 0018). "
-        "Seconds are the mean of a cell's runs: of LSD, NMFR and MTV from a "
-        "start that is there (and LSD's scale c, which its starts share), of the others from the graph."
+        "better; ∞ is a run with an empty cluster. NCC-TV values cuts in the whole graph (decision 0018). Seconds are "
+        "the mean of a cell's runs: of LSD, NMFR and MTV from a start that is there (and LSD's scale c, which its "
+        "starts share), of the others from the graph."
     ),
     "table2": (
         f"Paper: {published.SOURCE}; its seconds are of MATLAB code. In each trial the labels are drawn anew, one of "

@@ -1,5 +1,6 @@
-"""What a person looks at: figures of a partition, tables of records, the page of a run. This package owns matplotlib,
-and its files appear whole or not at all. It computes no partition and times nothing.
+"""What a person looks at: the page of a run, and pictures of its clusters. `content` measures and chooses what the page
+shows, `layout` draws its map, `page` writes it, `figures` draws pictures with matplotlib. Files appear whole or not at
+all. This package finds no partition.
 """
 
 from __future__ import annotations

@@ -28,10 +28,14 @@ from tautcut.report.layout import map_coordinates
 Json = dict[str, Any]
 
 # What is shown at most. With these the page stays far below 5 MB whatever the graph.
-MAP_POINTS, MAP_EDGES = 20_000, 20_000
+MAP_POINTS = 20_000
+MAP_EDGES = 20_000
 SHOWN_CLUSTERS = 40  # with a row of the heat map, representatives and a profile; the table has them all
-REPRESENTATIVES, UNCERTAIN, TYPICAL_FEATURES = 8, 24, 5
-HISTORY_STEPS, PROFILE_RANKS = 400, 81
+REPRESENTATIVES = 8  # of each cluster
+UNCERTAIN = 24  # points of lowest confidence
+TYPICAL_FEATURES = 5  # of each cluster
+HISTORY_STEPS = 400
+PROFILE_RANKS = 81  # points of a curve of sorted memberships
 THUMBNAIL = 48  # pixels, the longer side
 LONGEST_TEXT = 48  # characters of an id or a name
 COLOURS = 10  # in the style sheet; further clusters share a colour and differ in shape

@@ -12,11 +12,15 @@ from numpy.typing import NDArray
 from tautcut.arrays import FloatArray
 from tautcut.graph import Graph
 
-_COLUMNS, _ROUNDS, _ORTHOGONALISED = 12, 40, 4  # of the subspace iteration; every fourth round is orthogonalised
+_COLUMNS = 12  # eigenvectors, whose rows are then projected onto two axes
+_ROUNDS = 40  # of the subspace iteration; a map needs no more precision
+_ORTHOGONALISED = 4  # every fourth round: the columns stay apart in single precision
 _EXTENT = 10.0  # of the spectral coordinates before neighbours attract: about the extent of the final map
-_WORK, _STEPS = 150_000_000, (20, 300)  # directed edges over all steps, and the limits on the steps
+_WORK = 150_000_000  # directed edges over all steps: large graphs get fewer steps, so that the time is bounded
+_STEPS = (20, 300)  # fewest and most, whatever the number of edges
 _STRANGERS = 5  # random vertices that each vertex is pushed from in a step
-_LONGEST_PUSH, _MOMENTUM = 4.0, 0.5
+_LONGEST_PUSH = 4.0  # in one step: two vertices at the same place would fly apart
+_MOMENTUM = 0.5  # the share of a step that the next one keeps
 
 
 def map_coordinates(graph: Graph) -> FloatArray:
