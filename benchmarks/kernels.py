@@ -25,8 +25,15 @@ from tautcut.kernels.devices import choose, thread_count
 from tautcut.kernels.protocol import StepSizes
 from tautcut.search.starts import start_maker
 
+# A row of 10 is an eight-lane piece and a shorter one, a row of 16 whole pieces alone.
 COLUMNS = (10, 16)
-OUTER, INNER, WARM_UP = 6, 20, 2  # outer steps timed, inner iterations in each, outer steps before them
+# Outer steps timed.
+OUTER = 6
+# Inner iterations in each.
+INNER = 20
+# Outer steps before them, in which kernels are compiled and the brackets of the medians settle.
+WARM_UP = 2
+# Bytes of each array copied: far more than any cache holds.
 COPIED = 256 * 2**20
 
 
@@ -50,7 +57,7 @@ def graph_to_time() -> tuple[str, Graph]:
         return name, datasets.load_graph("mnist").graph
     except InputError as error:
         print(f"{error} A graph like it is timed instead.")
-    n, degree = 70_000, 7.35
+    n, degree = 70_000, 7.35  # mnist's vertices, and its undirected edges per vertex
     rng = np.random.default_rng(0)
     rows = rng.integers(0, n, round(n * degree))
     columns = (rows + np.round(rng.standard_cauchy(rows.size) * 500).astype(np.int64)) % n  # mostly near, some far

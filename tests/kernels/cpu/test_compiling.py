@@ -46,6 +46,15 @@ def test_processes_that_compile_at_once_do_not_spoil_the_cache(tmp_path: Path, n
     assert any(tmp_path.rglob("*.nbi"))
 
 
+def test_a_second_process_compiles_nothing(tmp_path: Path):
+    kept = []
+    for _ in range(2):
+        environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+        subprocess.run([sys.executable, "-c", SCRIPT], stdout=subprocess.PIPE, env=environment, check=True)
+        kept.append(sorted(path.name for path in tmp_path.rglob("*.nbc")))
+    assert kept[0] == kept[1] != []
+
+
 WITHOUT_NUMBA = """
 import sys
 sys.modules["numba"] = None  # importing it raises ImportError

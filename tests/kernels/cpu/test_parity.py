@@ -189,7 +189,7 @@ def test_arrays_of_one_engine_do_not_disturb_each_other(dtype):
 @pytest.mark.parametrize("n", [2, 3, 63, 64, 65, 200])
 def test_any_number_of_vertices_is_cut_into_chunks(n):
     """Fewer vertices than chunks, and chunks without vertices, lose nothing."""
-    star = Problem(random_graph(n, 1, seed=5), 2) if n == 2 else Problem(random_graph(n, n, seed=5), 2)
+    problem = Problem(random_graph(n, 1 if n == 2 else n, seed=5), 2)
     F = np.random.default_rng(n).dirichlet(np.ones(2), n)
-    cpu, reference = CpuKernels(star, dtype=np.dtype("float64")), ReferenceKernels(star)
+    cpu, reference = CpuKernels(problem, dtype=np.dtype("float64")), ReferenceKernels(problem)
     assert_same_measures(cpu.measure(cpu.allocate(F)), reference_measures(reference, F, F), "float64")

@@ -30,5 +30,10 @@ def compiled(function: Callable[..., Any]) -> Any:
         return njit(nogil=True)(function)
 
 
+def inlined(function: Callable[..., Any]) -> Any:
+    """A part of compiled functions, pasted into each that calls it, where a call would cost more than what it does."""
+    return _needs_numba if njit is None else njit(nogil=True, inline="always")(function)
+
+
 def _needs_numba(*_: object) -> Any:
     raise EngineUnavailableError("the search needs numba: install it, or choose search='none'.")

@@ -17,10 +17,9 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from tautcut.arrays import FloatArray, IntArray
+from tautcut.arrays import Array, BoolArray, FloatArray, IntArray
 from tautcut.graph import Graph
 from tautcut.kernels.cpu.compiling import compiled
 from tautcut.kernels.cpu.rows import (
@@ -34,6 +33,7 @@ from tautcut.kernels.cpu.rows import (
     minimum,
     padded_width,
     prefetch,
+    spread,
     store,
     total,
     where_equal,
@@ -44,18 +44,62 @@ from tautcut.kernels.devices import thread_count
 from tautcut.kernels.protocol import Measures, StepSizes, gradient_norm, scaled_weights
 from tautcut.problem import Problem
 
-Array = NDArray[Any]
-
 logger = logging.getLogger("tautcut")
 
-_ALIGNMENT = 64  # bytes of a cache line
-_CHUNKS = 64  # pieces of the vertex range; a constant, so that sums have the same bits at any number of threads
-_SMALL = 400_000  # directed edges × columns below which handing work to threads costs more than it saves
-_AHEAD = 16  # edges between asking for a neighbour's row and using it
-_CACHE_BYTES = 2**20  # rows of F that need no particular order
-_NEAR = 0.05  # mean distance of neighbours, as a share of all vertices, that is near enough
-_CANDIDATES = 512  # values near the expected median kept per chunk and column
-_LEAST_DRIFT = 5e-4  # a bracket is never narrower than this times its slack
+# Bytes of a cache line: a row of F that begins at one lies in as few as it can.
+_ALIGNMENT = 64
+# Pieces of the vertex range; a constant, so that sums have the same bits at any number of threads.
+_CHUNKS = 64
+# A vertex costs a pass about as much as this many of its edges; chunks are cut to equal work.
+_VERTEX_COST = 4
+# Directed edges × columns below which handing work to threads costs more than it saves.
+_SMALL = 400_000
+# Edges between asking for a neighbour's row and using it (decision 0010).
+_AHEAD = 16
+# Rows of F that fit in this, about a core's own cache, need no particular order (decision 0015).
+_CACHE_BYTES = 2**20
+# Mean distance of neighbours, as a share of all vertices, that is near enough (decision 0015).
+_NEAR = 0.05
+# Far below any value of F, yet a number in float32: a padding lane never enters the support of a projection.
+_NEVER = -1e30
+
+# The bracket is the interval of a column in which the next median is expected: a pass keeps the few values inside, and
+# the median is selected from them. Its half width is `slack` times the last drift of the median.
+# Values kept per chunk and column: clusters are laid out together, so few chunks hold most of them (decision 0010).
+_CANDIDATES = 512
+# A median that stood still has at least this drift.
+_LEAST_DRIFT = 5e-4
+# A miss reads a column again, a wide bracket only keeps more candidates: three times the slack after a miss, and 36
+# hits to undo it; half of it where the candidates fill half of their room.
+_AFTER_MISS = 3.0
+_AFTER_HIT = 0.97
+_AFTER_CROWDING = 0.5
+_SLACK_RANGE = (0.5, 30.0)
+
+# Rows of `columns`, what `iterate` is told of each column of F.
+_SIGMA = 0  # σ c
+_TAU = 1  # τ c
+_MEDIAN = 2  # med_λ(f_k); g = f_k + one of the next three
+_ABOVE = 3  # Δ E/B ∂B for a value above the median,
+_TIE = 4  # on it,
+_BELOW = 5  # and below
+_PADDING = 6  # 0, `_NEVER` in the padding lanes
+_COLUMN_ROWS = 7
+
+# Rows of `sums`, what `measure` adds up for each column of F.
+_VARIATION = 0  # T, every edge once
+_MASS = 1  # Σ f
+_STEP = 2  # ‖f − f_k‖²
+_MASS_ABOVE = 3  # Σ of the values above the bracket
+_N_ABOVE = 4  # and their number
+_N_POSITIVE = 5  # values > 0
+_N_ONE = 6  # values ≥ 1
+_CUT = 7  # weight of the edges that leave the cluster
+_SUM_ROWS = 8
+
+# Rows of `bracket`: low < f ≤ high is inside.
+_LOW = 0
+_HIGH = 1
 
 
 class _Passes(NamedTuple):
@@ -69,28 +113,23 @@ class _Passes(NamedTuple):
 def _compile(width: int, n_columns: int, has_unit_weights: bool, dtype: str) -> _Passes:
     """Passes specialised on R, on the weights and on the precision; compiled at the first call, cached on disk."""
     logger.info("kernels for R = %d, %s: compiled now if this machine has not done so before", n_columns, dtype)
-    number = np.dtype(dtype).type
-    one, zero = number(1), number(0)
+    one = np.dtype(dtype).type(1)
+    return _Passes(
+        _iterate_pass(width, n_columns, has_unit_weights, one), _measure_pass(width, n_columns, has_unit_weights, one)
+    )
 
-    @compiled
-    def project(x: Any) -> Any:
-        """Michelot: max(x − t, 0) with t such that the row sums to one. At most R rounds, whatever the numbers."""
-        nothing, ones = full(zero, width), full(one, width)
-        x = x - full(largest(x), width)  # the largest is now 0 and never leaves the support
-        threshold = -one
-        support = zero
-        for _ in range(n_columns):
-            t = full(threshold, width)
-            count = total(where_greater(x, t, ones, nothing))
-            threshold = (total(where_greater(x, t, x, nothing)) - one) / count
-            if count == support:
-                break
-            support = count
-        return minimum(maximum(x - full(threshold, width), nothing), ones)
+
+# The names that a pass finds in its factory are constants to the compiler, and the key under which Numba caches it: so
+# they hold numbers alone. A compiled function among them would differ in every process, and be compiled in each.
+
+
+def _iterate_pass(width: int, n_columns: int, has_unit_weights: bool, one: Any) -> Any:
+    """One inner iteration of Algorithm 1 on a range of chunks; `one` has the precision of F."""
+    zero = one - one
 
     @compiled
     def iterate(
-        first: int, last: int, bounds: Array, indptr: Array, indices: Array, weights: Array, is_fixed: Array,
+        first: int, last: int, bounds: IntArray, indptr: IntArray, indices: Array, weights: Array, is_fixed: BoolArray,
         F: Array, F_next: Array, F_bar: Array, F_bar_next: Array, F_k: Array, P: Array, labels: Array, columns: Array,
         tau: Any, theta: Any,
     ) -> None:  # fmt: skip
@@ -98,10 +137,10 @@ def _compile(width: int, n_columns: int, has_unit_weights: bool, dtype: str) -> 
 
         The argmax of f, its lowest index first, is taken while f is in registers.
         """
-        sigma_scale, tau_scale = load(columns, 0, width), load(columns, 1, width)
-        median, high = load(columns, 2, width), load(columns, 3, width)
-        tie, low = load(columns, 4, width), load(columns, 5, width)
-        padding = load(columns, 6, width)
+        sigma_scale, tau_scale = load(columns, _SIGMA, width), load(columns, _TAU, width)
+        median, above = load(columns, _MEDIAN, width), load(columns, _ABOVE, width)
+        tie, below = load(columns, _TIE, width), load(columns, _BELOW, width)
+        padding = load(columns, _PADDING, width)
         ones, minus, nothing = full(one, width), full(-one, width), full(zero, width)
         taus, thetas, shrink = full(tau, width), full(theta, width), full(one / (one + tau), width)
         for i in range(bounds[first], bounds[last]):
@@ -124,27 +163,54 @@ def _compile(width: int, n_columns: int, has_unit_weights: bool, dtype: str) -> 
                     divergence = divergence + w * p
                 store(P, e, p)
             f_k = load(F_k, i, width)
-            g = f_k + where_greater(f_k, median, high, where_equal(f_k, median, tie, low))
-            f = project((f_old - tau_scale * divergence + taus * g) * shrink + padding)
+            g = f_k + where_greater(f_k, median, above, where_equal(f_k, median, tie, below))
+            x = (f_old - tau_scale * divergence + taus * g) * shrink + padding
+            f = _project(x, n_columns, ones, nothing, one)
             store(F_next, i, f)
             store(F_bar_next, i, f + thetas * (f - f_old))
             labels[i] = first_largest(f + padding)
 
+    return iterate
+
+
+@compiled
+def _project(x: Any, n_columns: int, ones: Any, nothing: Any, one: Any) -> Any:
+    """Michelot: max(x − t, 0) with t such that the row sums to one. At most R rounds, whatever the numbers."""
+    x = x - spread(largest(x), x)  # the largest is now 0 and never leaves the support
+    threshold = -one
+    support = one - one
+    for _ in range(n_columns):
+        t = spread(threshold, x)
+        count = total(where_greater(x, t, ones, nothing))
+        threshold = (total(where_greater(x, t, x, nothing)) - one) / count
+        if count == support:
+            break
+        support = count
+    return minimum(maximum(x - spread(threshold, x), nothing), ones)
+
+
+def _measure_pass(width: int, n_columns: int, has_unit_weights: bool, one: Any) -> Any:
+    """One look at F on a range of chunks; `one` has the precision of F."""
+    zero = one - one
+
     @compiled
     def measure(
-        first: int, last: int, bounds: Array, indptr: Array, upper: Array, indices: Array, weights: Array,
-        F: Array, F_k: Array, labels: Array, bracket: Array, sums: Array, n_candidates: Array, candidates: Array,
+        first: int, last: int, bounds: IntArray, indptr: IntArray, upper: IntArray, indices: Array, weights: Array,
+        F: Array, F_k: Array, labels: Array, bracket: Array, sums: FloatArray, n_candidates: IntArray,
+        candidates: Array,
     ) -> None:  # fmt: skip
-        """Per chunk: T, Σf, ‖f − f_k‖², Σ and count of values above the bracket, counts of f > 0 and f ≥ 1, the
-        weight of the edges that leave each cluster, and the values inside the bracket, where the median is looked for.
+        """Fill the rows of `sums` chunk by chunk, and keep the values inside the bracket as candidates for the median.
+
+        From `upper[i]` on, the neighbours of i have higher numbers: so every edge is visited once. Sums over vertices
+        are in float64; counts, exact in float32 as no chunk has 2²⁴ vertices, stay in F's precision.
         """
-        low, high = load(bracket, 0, width), load(bracket, 1, width)
+        low, high = load(bracket, _LOW, width), load(bracket, _HIGH, width)
         nothing, ones = full(zero, width), full(one, width)
         blank = full(0.0, width)
         for chunk in range(first, last):
             variation, mass, step = blank, blank, blank
             mass_above, n_above, n_positive, n_one = blank, nothing, nothing, nothing
-            sums[chunk, 7] = 0.0
+            sums[chunk, _CUT] = 0.0
             for r in range(n_columns):
                 n_candidates[chunk, r] = 0
             for i in range(bounds[chunk], bounds[chunk + 1]):
@@ -156,8 +222,8 @@ def _compile(width: int, n_columns: int, has_unit_weights: bool, dtype: str) -> 
                     jumps = jumps + (jump if has_unit_weights else full(weights[e], width) * jump)
                     if labels[j] != own:
                         w = 1.0 if has_unit_weights else weights[e]
-                        sums[chunk, 7, own] += w
-                        sums[chunk, 7, labels[j]] += w
+                        sums[chunk, _CUT, own] += w
+                        sums[chunk, _CUT, labels[j]] += w
                 variation = variation + widen(jumps)
                 moved = f - load(F_k, i, width)
                 step = step + widen(moved * moved)
@@ -167,21 +233,108 @@ def _compile(width: int, n_columns: int, has_unit_weights: bool, dtype: str) -> 
                 n_positive = n_positive + where_greater(f, nothing, ones, nothing)
                 n_one = n_one + where_greater(ones, f, nothing, ones)
                 if has_lane_between(f, low, high):
-                    for r in range(n_columns):
-                        if bracket[0, r] < F[i, r] <= bracket[1, r]:
-                            place = n_candidates[chunk, r]
-                            if place < candidates.shape[2]:
-                                candidates[chunk, r, place] = F[i, r]
-                            n_candidates[chunk, r] = place + 1
-            store(sums[chunk], 0, variation)
-            store(sums[chunk], 1, mass)
-            store(sums[chunk], 2, step)
-            store(sums[chunk], 3, mass_above)
-            store(sums[chunk], 4, widen(n_above))
-            store(sums[chunk], 5, widen(n_positive))
-            store(sums[chunk], 6, widen(n_one))
+                    _keep(F[i], bracket, n_candidates[chunk], candidates[chunk])
+            store(sums[chunk], _VARIATION, variation)
+            store(sums[chunk], _MASS, mass)
+            store(sums[chunk], _STEP, step)
+            store(sums[chunk], _MASS_ABOVE, mass_above)
+            store(sums[chunk], _N_ABOVE, widen(n_above))
+            store(sums[chunk], _N_POSITIVE, widen(n_positive))
+            store(sums[chunk], _N_ONE, widen(n_one))
 
-    return _Passes(iterate, measure)
+    return measure
+
+
+@compiled
+def _keep(f: Array, bracket: Array, n_candidates: IntArray, candidates: Array) -> None:
+    """Keep the values of this row that lie inside the bracket; those for which there is no room are counted only."""
+    for r in range(n_candidates.size):
+        if bracket[_LOW, r] < f[r] <= bracket[_HIGH, r]:
+            place = n_candidates[r]
+            if place < candidates.shape[1]:
+                candidates[r, place] = f[r]
+            n_candidates[r] = place + 1
+
+
+@compiled
+def _locate_medians(
+    F: Array,
+    lam: FloatArray,
+    rank: IntArray,
+    bracket: Array,
+    totals: FloatArray,
+    n_candidates: IntArray,
+    candidates: Array,
+) -> tuple[FloatArray, FloatArray, FloatArray, BoolArray]:
+    """B, the exact median, ∂B on ties, and whether the bracket missed the median, of each column.
+
+    Most columns of a nearly hard F have their median at 0 or 1, where the counts of `totals` say everything.
+    """
+    n = F.shape[0]
+    B, medians, tie = np.empty(lam.size), np.empty(lam.size), np.empty(lam.size)
+    missed = np.zeros(lam.size, np.bool_)
+    room = np.empty(n, F.dtype)
+    for r in range(lam.size):
+        k, mass = rank[r], totals[_MASS, r]  # the median is the (k + 1)-th largest value
+        n_positive, n_one = int(totals[_N_POSITIVE, r]), int(totals[_N_ONE, r])
+        if k < n_one:
+            median, n_plus, n_equal, mass_plus = 1.0, 0, n_one, 0.0
+        elif k >= n_positive:
+            median, n_plus, n_equal, mass_plus = 0.0, n_positive, n - n_positive, mass
+        else:
+            n_above, n_inside = int(totals[_N_ABOVE, r]), n_candidates[:, r].sum()
+            is_full = n_candidates[:, r].max() > candidates.shape[2]
+            missed[r] = is_full or k < n_above or k >= n_above + n_inside
+            if missed[r]:
+                low, high = bracket[_LOW, r], bracket[_HIGH, r]
+                if k < n_above:
+                    low, high = high, F.dtype.type(1)
+                elif k >= n_above + n_inside:
+                    low, high = F.dtype.type(0), low
+                size, n_above, mass_above = _read_again(F, r, low, high, room)
+            else:
+                size, mass_above = _collect(candidates, n_candidates, r, room), totals[_MASS_ABOVE, r]
+            pool = room[:size]
+            chosen = _select(pool, size - 1 - (k - n_above))
+            median, n_plus, n_equal, mass_plus = float(chosen), n_above, 0, mass_above
+            for value in pool:
+                if value > chosen:
+                    n_plus += 1
+                    mass_plus += value
+                elif value == chosen:
+                    n_equal += 1
+        n_minus = n - n_plus - n_equal
+        mass_minus = mass - mass_plus - median * n_equal
+        B[r] = lam[r] * (mass_plus - median * n_plus) + (median * n_minus - mass_minus)
+        medians[r] = median
+        tie[r] = (n_minus - lam[r] * n_plus) / n_equal
+    return B, medians, tie, missed
+
+
+@compiled
+def _collect(candidates: Array, n_candidates: IntArray, r: int, room: Array) -> int:
+    """Write the candidates of column r into `room`; how many there are."""
+    size = 0
+    for chunk in range(n_candidates.shape[0]):
+        for c in range(n_candidates[chunk, r]):
+            room[size] = candidates[chunk, r, c]
+            size += 1
+    return size
+
+
+@compiled
+def _read_again(F: Array, r: int, low: Any, high: Any, room: Array) -> tuple[int, int, float]:
+    """Write the values low < f ≤ high of column r into `room`; how many they are, and number and sum of those above."""
+    size, n_above, mass_above = 0, 0, 0.0
+    for i in range(F.shape[0]):
+        value = F[i, r]
+        if value > high:
+            n_above += 1
+            mass_above += value
+        elif value > low:
+            room[size] = value
+            size += 1
+    return size, n_above, mass_above
 
 
 @compiled
@@ -191,7 +344,7 @@ def _select(values: Array, rank: int) -> Any:
     while low < high:
         pivot = values[(low + high) // 2]
         i, j = low, high
-        while i <= j:
+        while i <= j:  # smaller values to the left, larger ones to the right; those between j and i equal the pivot
             while values[i] < pivot:
                 i += 1
             while values[j] > pivot:
@@ -209,74 +362,12 @@ def _select(values: Array, rank: int) -> Any:
     return values[rank]
 
 
-@compiled
-def _locate_medians(
-    F: Array, lam: Array, rank: Array, bracket: Array, totals: Array, n_candidates: Array, candidates: Array, out: Array
-) -> Array:
-    """Exact medians, B and ∂B on ties from the sums of `measure`; the columns where the bracket missed say so.
-
-    Rows of `out`: B, median, tie value. A column is searched through the candidates; if the median is not
-    among them, or they overflowed, the column is read again on the side of the bracket where it is.
-    """
-    n, n_chunks = F.shape[0], n_candidates.shape[0]
-    missed = np.zeros(lam.size, np.bool_)
-    room = np.empty(n, F.dtype)
-    for r in range(lam.size):
-        k, mass = rank[r], totals[1, r]
-        n_above, mass_above = int(totals[4, r]), totals[3, r]
-        n_positive, n_one = int(totals[5, r]), int(totals[6, r])
-        if k < n_one:
-            median, n_plus, n_equal, mass_plus = 1.0, 0, n_one, 0.0
-        elif k >= n_positive:
-            median, n_plus, n_equal, mass_plus = 0.0, n_positive, n - n_positive, mass
-        else:
-            count = n_candidates[:, r].sum()
-            overflow = n_candidates[:, r].max() > candidates.shape[2]
-            size = 0
-            if overflow or k < n_above or k >= n_above + count:
-                missed[r] = True
-                low, high = bracket[0, r], bracket[1, r]
-                if k < n_above:
-                    low, high = high, F.dtype.type(1)
-                elif k >= n_above + count:
-                    low, high = F.dtype.type(0), low
-                n_above, mass_above = 0, 0.0
-                for i in range(n):
-                    value = F[i, r]
-                    if value > high:
-                        n_above += 1
-                        mass_above += value
-                    elif value > low:
-                        room[size] = value
-                        size += 1
-            else:
-                for chunk in range(n_chunks):
-                    for c in range(n_candidates[chunk, r]):
-                        room[size] = candidates[chunk, r, c]
-                        size += 1
-            pool = room[:size]
-            chosen = _select(pool, size - 1 - (k - n_above))
-            median, n_plus, n_equal, mass_plus = float(chosen), n_above, 0, mass_above
-            for value in pool:
-                if value > chosen:
-                    n_plus += 1
-                    mass_plus += value
-                elif value == chosen:
-                    n_equal += 1
-        n_minus = n - n_plus - n_equal
-        mass_minus = mass - mass_plus - median * n_equal
-        out[0, r] = lam[r] * (mass_plus - median * n_plus) + (median * n_minus - mass_minus)
-        out[1, r] = median
-        out[2, r] = (n_minus - lam[r] * n_plus) / n_equal
-    return missed
-
-
 @dataclass
 class CpuArrays:
     """F, F̄, F^k and the duals of the directed edges; rows are padded to whole SIMD lanes.
 
     `F`, `F_k` and `F_bar` point into two pairs of buffers, so an outer step copies nothing. `labels` is the argmax of
-    F, `cut` its cut at the last look.
+    F, `cut` its cut at the last look; `median` and `slack` are those of the bracket.
     """
 
     states: tuple[Array, Array]
@@ -288,9 +379,9 @@ class CpuArrays:
     F: Array
     F_k: Array
     F_bar: Array
-    median: Array
-    slack: Array
-    cut: Array
+    median: FloatArray
+    slack: FloatArray
+    cut: FloatArray
     has_median: bool = False
 
 
@@ -324,7 +415,7 @@ class CpuKernels:
         self._lam, self._rank = problem.lam, problem.median_rank
         self._bounds = _chunk_bounds(self._indptr)
         n_chunks = self._bounds.size - 1
-        self._sums = np.zeros((n_chunks, 8, self._width))
+        self._sums = np.zeros((n_chunks, _SUM_ROWS, self._width))
         self._n_candidates = np.zeros((n_chunks, R), np.int64)
         self._candidates = np.zeros((n_chunks, R, _CANDIDATES), dtype)
         is_small = self._indices.size * R < _SMALL
@@ -335,9 +426,10 @@ class CpuKernels:
         buffers = [_aligned((n, self._width), self._dtype) for _ in range(4)]
         start = buffers[0]
         start[:, :R] = F if self._order is None else F[self._order]
-        columns, bracket = np.zeros((7, self._width), self._dtype), np.zeros((2, self._width), self._dtype)
-        columns[6, R:] = -1e30  # a padding lane can never enter the support of a projection
-        bracket[0] = 2.0  # empty: the first look selects from whole columns
+        columns = np.zeros((_COLUMN_ROWS, self._width), self._dtype)
+        columns[_PADDING, R:] = _NEVER
+        bracket = np.zeros((2, self._width), self._dtype)
+        bracket[_LOW] = 2.0  # above `high`, so it is empty: the first look selects from whole columns
         P = _aligned((self._indices.size, self._width), self._dtype)
         states, extrapolations = (start, buffers[1]), (buffers[2], buffers[3])
         return CpuArrays(
@@ -351,41 +443,40 @@ class CpuKernels:
             arrays.F, arrays.F_k, arrays.labels, arrays.bracket, self._sums, self._n_candidates, self._candidates,
         )  # fmt: skip
         totals = self._sums.sum(axis=0)
-        out = np.empty((3, self._n_columns))
-        missed = _locate_medians(
-            arrays.F, self._lam, self._rank, arrays.bracket, totals, self._n_candidates, self._candidates, out
+        B, median, tie, missed = _locate_medians(
+            arrays.F, self._lam, self._rank, arrays.bracket, totals, self._n_candidates, self._candidates
         )
-        self._move_bracket(arrays, out[1], missed)
+        self._move_bracket(arrays, median, missed)
         R = self._n_columns
-        arrays.cut = totals[7, :R] * self.unit
-        return Measures(totals[0, :R], out[0], out[1], out[2], float(totals[2, :R].sum()))
+        arrays.cut = totals[_CUT, :R] * self.unit
+        return Measures(totals[_VARIATION, :R], B, median, tie, float(totals[_STEP, :R].sum()))
 
-    def _move_bracket(self, arrays: CpuArrays, median: FloatArray, missed: Array) -> None:
-        """Expect each median to drift on as it did: wider after a miss, narrower when too many values fell inside."""
+    def _move_bracket(self, arrays: CpuArrays, median: FloatArray, missed: BoolArray) -> None:
+        """Expect each median to drift on as it did. The bracket stays below 1: a median there is found by counting."""
         R = self._n_columns
         drift = np.where(arrays.has_median, median - arrays.median, 0.0)
         is_crowded = self._n_candidates.max(axis=0) > _CANDIDATES // 2
-        arrays.slack *= np.where(is_crowded, 0.5, np.where(missed, 3.0, 0.97))
-        np.clip(arrays.slack, 0.5, 30.0, out=arrays.slack)
+        arrays.slack *= np.where(is_crowded, _AFTER_CROWDING, np.where(missed, _AFTER_MISS, _AFTER_HIT))
+        np.clip(arrays.slack, *_SLACK_RANGE, out=arrays.slack)
         arrays.median, arrays.has_median = median, True
         half = arrays.slack * np.maximum(np.abs(drift), _LEAST_DRIFT)
         below_one = np.nextafter(self._dtype.type(1), self._dtype.type(0))
-        arrays.bracket[0, :R] = np.clip(median + drift - half, 0.0, below_one)
-        arrays.bracket[1, :R] = np.clip(median + drift + half, 0.0, below_one)
+        arrays.bracket[_LOW, :R] = np.clip(median + drift - half, 0.0, below_one)
+        arrays.bracket[_HIGH, :R] = np.clip(median + drift + half, 0.0, below_one)
 
     def linearise(self, arrays: CpuArrays, measures: Measures, delta: float) -> None:
         arrays.F_k = arrays.F_bar = arrays.F
         R = self._n_columns
         step = delta * measures.E / measures.B
-        arrays.columns[2, :R] = measures.median
-        arrays.columns[3, :R] = step * self._lam
-        arrays.columns[4, :R] = step * measures.tie
-        arrays.columns[5, :R] = -step
+        arrays.columns[_MEDIAN, :R] = measures.median
+        arrays.columns[_ABOVE, :R] = step * self._lam
+        arrays.columns[_TIE, :R] = step * measures.tie
+        arrays.columns[_BELOW, :R] = -step
 
     def iterate(self, arrays: CpuArrays, scale: FloatArray, steps: StepSizes) -> None:
         R, number = self._n_columns, self._dtype.type
-        arrays.columns[0, :R] = steps.sigma * scale
-        arrays.columns[1, :R] = steps.tau * scale
+        arrays.columns[_SIGMA, :R] = steps.sigma * scale
+        arrays.columns[_TAU, :R] = steps.tau * scale
         F_next = _other(arrays.states, arrays.F_k)
         F_bar_next = _other(arrays.extrapolations, arrays.F_bar)
         self._run(
@@ -460,10 +551,10 @@ def _permuted(graph: Graph, order: IntArray) -> Graph:
     return Graph(W.indptr.astype(np.int64), indices, W.data)
 
 
-def _chunk_bounds(indptr: Array) -> Array:
+def _chunk_bounds(indptr: IntArray) -> IntArray:
     """Cut the vertices into at most `_CHUNKS` runs of about equal work, the same at any number of threads."""
     n = indptr.size - 1
-    work = indptr + 4 * np.arange(n + 1)  # a vertex costs about as much as four of its edges
+    work = indptr + _VERTEX_COST * np.arange(n + 1)
     n_chunks = min(_CHUNKS, n)
     bounds = np.searchsorted(work, np.linspace(0, work[-1], n_chunks + 1))
     bounds[0], bounds[-1] = 0, n

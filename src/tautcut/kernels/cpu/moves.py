@@ -5,42 +5,60 @@ same input gives the same answer on any number of threads. What to search for is
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tautcut.arrays import FloatArray, IntArray
+from tautcut.arrays import Array, BoolArray, FloatArray, IntArray
 from tautcut.graph import Graph
-from tautcut.kernels.cpu.compiling import compiled
+from tautcut.kernels.cpu.compiling import compiled, inlined
 
-Array = NDArray[Any]
-
+# Sweeps of one descent at most: (P) falls in each, so they end by themselves, but tiny gains could take long.
 _MAX_SWEEPS = 20
-_SMOOTHINGS = 100  # steps of the random walk of a bisection
-_SMALLEST_SIDES = (0.1, 0.3)  # the share of the mass that its smaller side has at least is drawn from here
+# A move must gain more than this share of its cluster's term: less is rounding, and could move a vertex to and fro.
+_LEAST_GAIN = 1e-12
+# Added to the neighbours that two ends share: an edge between ends that share none still rates above no edge.
+_UNSHARED = 0.1
+# Steps of the random walk with which a bisection smooths noise (decision 0012).
+_SMOOTHINGS = 100
+# The least share of the mass on the smaller side of a bisection, drawn anew for each (decision 0012).
+_SMALLEST_SIDES = (0.1, 0.3)
 
 
 class Level(NamedTuple):
-    """A graph on which a partition is searched: the graph itself, or a coarsening of it.
+    """A graph on which a partition is searched: the graph itself, or a coarsening of it. CSR arrays, all read-only.
 
     `masses` counts the original vertices in each; `rating` says how much an edge deserves to be contracted.
     """
 
-    indptr: Array
+    indptr: IntArray
     indices: Array
-    weights: Array
-    rating: Array
-    degrees: Array
-    masses: Array
-    is_fixed: Array
+    weights: FloatArray
+    rating: FloatArray
+    degrees: FloatArray
+    masses: FloatArray
+    is_fixed: BoolArray
 
     @property
     def n_vertices(self) -> int:
         return int(self.masses.size)
 
 
-def finest_level(graph: Graph, is_fixed: NDArray[np.bool_]) -> Level:
+class _Clusters(NamedTuple):
+    """What a descent knows of the clusters of a partition; moves keep `cut` and `sizes` up to date.
+
+    `n` is the mass of all vertices; for `smallest` and `plateau` see `descend`.
+    """
+
+    cut: FloatArray
+    sizes: FloatArray
+    lam: FloatArray
+    smallest: FloatArray
+    n: float
+    plateau: float
+
+
+def finest_level(graph: Graph, is_fixed: BoolArray) -> Level:
     """The graph itself. An edge's rating grows with the neighbours its ends share: such edges lie inside clusters."""
     rating = _shared_neighbor_rating(graph.indptr, graph.indices, graph.weights)
     masses = np.ones(graph.n_vertices)
@@ -53,8 +71,10 @@ def contract_matching(
     """Contract a matching of well-rated edges inside `groups`; the coarse level, and each vertex's place in it."""
     order = rng.permutation(level.n_vertices)
     parent, n_coarse = _match(level, groups, order, heaviest)
-    parts = _contract(level, parent, n_coarse)
-    return _level(*parts), parent
+    indptr, indices, weights, rating = _contract(level, parent, n_coarse)
+    masses = np.bincount(parent, level.masses, n_coarse).astype(np.float64)
+    is_fixed = np.bincount(parent, level.is_fixed, n_coarse) > 0
+    return _level(indptr, indices, weights, rating, masses, is_fixed), parent
 
 
 def descend(
@@ -66,10 +86,10 @@ def descend(
     a kink that pins sizes, vertices can then change places. Fixed vertices stay; no cluster shrinks below `smallest`.
     """
     moved = np.array(labels, dtype=np.int64)
-    cut = np.zeros(lam.size)
     sizes = np.bincount(moved, level.masses, lam.size).astype(np.float64)
-    _sweep(level, moved, sizes, cut, lam, smallest, plateau, _MAX_SWEEPS)
-    return moved, cut, sizes
+    clusters = _Clusters(np.zeros(lam.size), sizes, lam, smallest, sizes.sum(), plateau)
+    _sweep(level, moved, clusters)
+    return moved, clusters.cut, clusters.sizes
 
 
 def weights_between(level: Level, labels: IntArray, n_clusters: int) -> FloatArray:
@@ -86,7 +106,7 @@ def induced(level: Level, members: IntArray) -> Level:
     return _level(indptr, indices, weights, rating, level.masses[members], level.is_fixed[members])
 
 
-def bisect(level: Level, *, rng: np.random.Generator) -> NDArray[np.bool_]:
+def bisect(level: Level, *, rng: np.random.Generator) -> BoolArray:
     """The vertices on one side of a seam; neither side is empty if there are two vertices.
 
     A random walk smooths noise along the edges, and the order that this gives is cut where the cut is lowest for the
@@ -100,8 +120,10 @@ def bisect(level: Level, *, rng: np.random.Generator) -> NDArray[np.bool_]:
     return is_before
 
 
-def _level(indptr: Array, indices: Array, weights: Array, rating: Array, masses: Array, is_fixed: Array) -> Level:
-    """A level of read-only arrays: one compiled version serves the graph and its coarsenings."""
+def _level(
+    indptr: IntArray, indices: Array, weights: FloatArray, rating: FloatArray, masses: FloatArray, is_fixed: BoolArray
+) -> Level:
+    """A level of read-only arrays, as those of a `Graph` are: Numba compiles once for the graph and its coarsenings."""
     degrees = np.zeros(masses.size)
     has_edges = np.diff(indptr) > 0
     if weights.size:
@@ -113,10 +135,11 @@ def _level(indptr: Array, indices: Array, weights: Array, rating: Array, masses:
 
 
 @compiled
-def _shared_neighbor_rating(indptr: Array, indices: Array, weights: Array) -> Array:
+def _shared_neighbor_rating(indptr: IntArray, indices: Array, weights: FloatArray) -> FloatArray:
+    """For each directed edge its weight times the number of neighbours that its ends share, or a little if none."""
     n = indptr.size - 1
     rating = np.empty(indices.size, np.float64)
-    mark = np.full(n, -1, np.int64)
+    mark = np.full(n, -1, np.int64)  # mark[j] == i: j is a neighbour of i, the vertex at hand; never cleared
     for i in range(n):
         for e in range(indptr[i], indptr[i + 1]):
             mark[indices[e]] = i
@@ -126,30 +149,26 @@ def _shared_neighbor_rating(indptr: Array, indices: Array, weights: Array) -> Ar
             for f in range(indptr[j], indptr[j + 1]):
                 if mark[indices[f]] == i:
                     shared += 1
-            rating[e] = weights[e] * (0.1 + shared)
+            rating[e] = weights[e] * (_UNSHARED + shared)
     return rating
 
 
 @compiled
-def _match(level: Any, groups: Array, order: Array, heaviest: float) -> tuple[Array, int]:
-    """Pair each vertex, in this order, with the unpaired neighbour of its group that rates highest per mass."""
-    n = level.masses.size
-    mate = np.full(n, -1, np.int64)
+def _match(level: Level, groups: IntArray, order: IntArray, heaviest: float) -> tuple[IntArray, int]:
+    """Pair each vertex, in this order, with the free neighbour of its group that rates highest per mass.
+
+    Returns the number of each vertex's pair, counted from the first vertex on, and how many there are. A vertex
+    without such a neighbour is a pair of its own.
+    """
+    mate = np.full(order.size, -1, np.int64)
     for i in order:
-        if mate[i] >= 0:
-            continue
-        best, score = i, 0.0
-        for e in range(level.indptr[i], level.indptr[i + 1]):
-            j = level.indices[e]
-            if mate[j] < 0 and groups[j] == groups[i] and level.masses[i] + level.masses[j] <= heaviest:
-                rating = level.rating[e] / (level.masses[i] * level.masses[j])
-                if rating > score:
-                    best, score = j, rating
-        mate[i] = best
-        mate[best] = i
-    parent = np.full(n, -1, np.int64)
+        if mate[i] < 0:
+            j = _best_mate(level, groups, mate, i, heaviest)
+            mate[i] = j
+            mate[j] = i
+    parent = np.full(order.size, -1, np.int64)
     n_coarse = 0
-    for i in range(n):
+    for i in range(order.size):
         if parent[i] < 0:
             parent[i] = n_coarse
             parent[mate[i]] = n_coarse
@@ -158,29 +177,29 @@ def _match(level: Any, groups: Array, order: Array, heaviest: float) -> tuple[Ar
 
 
 @compiled
-def _contract(level: Any, parent: Array, n_coarse: int) -> Any:
-    """The level whose vertices are the parents; parallel edges are summed, loops dropped."""
-    n = parent.size
-    first = np.zeros(n_coarse + 1, np.int64)
-    for i in range(n):
-        first[parent[i] + 1] += 1
-    for c in range(n_coarse):
-        first[c + 1] += first[c]
-    members = np.empty(n, np.int64)
-    fill = first[:-1].copy()
-    masses = np.zeros(n_coarse)
-    is_fixed = np.zeros(n_coarse, np.bool_)
-    for i in range(n):
-        c = parent[i]
-        members[fill[c]] = i
-        fill[c] += 1
-        masses[c] += level.masses[i]
-        is_fixed[c] = is_fixed[c] or level.is_fixed[i]
+def _best_mate(level: Level, groups: IntArray, mate: IntArray, i: int, heaviest: float) -> int:
+    """The neighbour to pair i with, i itself if there is none. Per mass: or heavy vertices would attract all others."""
+    best, score = i, 0.0
+    for e in range(level.indptr[i], level.indptr[i + 1]):
+        j = level.indices[e]
+        if mate[j] < 0 and groups[j] == groups[i] and level.masses[i] + level.masses[j] <= heaviest:
+            rating = level.rating[e] / (level.masses[i] * level.masses[j])
+            if rating > score:
+                best, score = j, rating
+    return best
+
+
+@compiled
+def _contract(level: Level, parent: IntArray, n_coarse: int) -> tuple[IntArray, Array, FloatArray, FloatArray]:
+    """The edges between parents, in CSR with their ratings; parallel edges are summed, loops dropped."""
+    first, members = _by_parent(parent, n_coarse)
     indptr = np.zeros(n_coarse + 1, np.int64)
     indices = np.empty_like(level.indices)
     weights = np.empty(level.weights.size)
     rating = np.empty(level.weights.size)
-    seen = np.full(n_coarse, -1, np.int64)
+    # Where an edge to each coarse vertex was last written. Before `begin` lie the edges of earlier coarse vertices, so
+    # that nothing has to be cleared between one and the next.
+    place = np.full(n_coarse, -1, np.int64)
     end = 0
     for c in range(n_coarse):
         begin = end
@@ -190,19 +209,36 @@ def _contract(level: Any, parent: Array, n_coarse: int) -> Any:
                 t = parent[level.indices[e]]
                 if t == c:
                     continue
-                if seen[t] >= begin:
-                    weights[seen[t]] += level.weights[e]
-                    rating[seen[t]] += level.rating[e]
+                if place[t] >= begin:
+                    weights[place[t]] += level.weights[e]
+                    rating[place[t]] += level.rating[e]
                 else:
-                    seen[t] = end
+                    place[t] = end
                     indices[end], weights[end], rating[end] = t, level.weights[e], level.rating[e]
                     end += 1
         indptr[c + 1] = end
-    return indptr, indices[:end].copy(), weights[:end].copy(), rating[:end].copy(), masses, is_fixed
+    return indptr, indices[:end].copy(), weights[:end].copy(), rating[:end].copy()
 
 
 @compiled
-def _between(level: Any, labels: Array, n_clusters: int) -> Array:
+def _by_parent(parent: IntArray, n_coarse: int) -> tuple[IntArray, IntArray]:
+    """The vertices sorted by parent, in their order within each, and where each parent's begin: a counting sort."""
+    first = np.zeros(n_coarse + 1, np.int64)
+    for c in parent:
+        first[c + 1] += 1
+    for c in range(n_coarse):
+        first[c + 1] += first[c]
+    members = np.empty(parent.size, np.int64)
+    fill = first[:-1].copy()
+    for i in range(parent.size):
+        c = parent[i]
+        members[fill[c]] = i
+        fill[c] += 1
+    return first, members
+
+
+@compiled
+def _between(level: Level, labels: IntArray, n_clusters: int) -> FloatArray:
     between = np.zeros((n_clusters, n_clusters))
     for i in range(labels.size):
         for e in range(level.indptr[i], level.indptr[i + 1]):
@@ -213,7 +249,8 @@ def _between(level: Any, labels: Array, n_clusters: int) -> Array:
 
 
 @compiled
-def _induced(level: Any, members: Array, place: Array) -> Any:
+def _induced(level: Level, members: IntArray, place: IntArray) -> tuple[IntArray, Array, FloatArray, FloatArray]:
+    """The edges between members, in CSR with their ratings; `place` is −1 elsewhere. Counted first, then written."""
     indptr = np.zeros(members.size + 1, np.int64)
     end = 0
     for k in range(members.size):
@@ -233,8 +270,12 @@ def _induced(level: Any, members: Array, place: Array) -> Any:
 
 
 @compiled
-def _smoothed(level: Any, noise: Array, steps: int) -> Array:
-    """The noise after so many steps of a lazy random walk, its mean removed: along the edges it changes little."""
+def _smoothed(level: Level, noise: FloatArray, steps: int) -> FloatArray:
+    """The noise after so many steps of a random walk: it tends to the slowest modes, which change little along edges.
+
+    The walk stays where it is every other time, or it would alternate on a bipartite graph. Its constant mode, the
+    mean over the degrees, is removed, and the largest value kept at 1, so that nothing fades to zero.
+    """
     n = noise.size
     x, y = noise.copy(), np.empty(n)
     volume = level.degrees.sum()
@@ -257,7 +298,7 @@ def _smoothed(level: Any, noise: Array, steps: int) -> Array:
 
 
 @compiled
-def _lowest_cut(level: Any, order: Array, smallest: float) -> int:
+def _lowest_cut(level: Level, order: IntArray, smallest: float) -> int:
     """How many vertices of this order to cut off, so that the cut is lowest for the mass of its smaller side.
 
     That side has at least this share of the mass, if there is such a place; else the cut is in the middle.
@@ -266,7 +307,7 @@ def _lowest_cut(level: Any, order: Array, smallest: float) -> int:
     is_before = np.zeros(n, np.bool_)
     whole, mass, cut = level.masses.sum(), 0.0, 0.0
     place, lowest = n // 2, np.inf
-    for k in range(n - 1):
+    for k in range(n - 1):  # vertex by vertex to the first side: its edges to that side leave the cut, the others join
         i = order[k]
         for e in range(level.indptr[i], level.indptr[i + 1]):
             cut += -level.weights[e] if is_before[level.indices[e]] else level.weights[e]
@@ -279,68 +320,45 @@ def _lowest_cut(level: Any, order: Array, smallest: float) -> int:
 
 
 @compiled
-def _term(cut: float, size: float, lam: float, n: float, plateau: float) -> float:
-    """Cut / min{λ|A|, |Aᶜ|, plateau · largest}, the term of (P) where plateau is 1."""
-    balance = min(min(lam * size, n - size), plateau * n * lam / (1.0 + lam))
-    return cut / balance if balance > 0 else np.inf
-
-
-@compiled
-def _sweep(
-    level: Any, labels: Array, sizes: Array, cut: Array, lam: Array, smallest: Array, plateau: float, max_sweeps: int
-) -> None:
-    """Sweeps over the vertices, each moved to the cluster that lowers (P) most; a move changes two terms only.
-
-    After the first sweep only vertices beside one that moved are looked at again; when none of them moves, all of the
-    boundary is, once more. Overwrites labels, sizes and cut.
-    """
-    n_vertices = labels.size
-    n = sizes.sum()
-    towards = np.zeros(lam.size)  # weight from the vertex at hand to each cluster
-    touched = np.empty(lam.size, np.int64)
-    is_active = np.ones(n_vertices, np.bool_)
-    for i in range(n_vertices):
+def _add_cuts(level: Level, labels: IntArray, cut: FloatArray) -> None:
+    """Add the weight of the edges that leave each cluster."""
+    for i in range(labels.size):
         for e in range(level.indptr[i], level.indptr[i + 1]):
             if labels[level.indices[e]] != labels[i]:
                 cut[labels[i]] += level.weights[e]
+
+
+@compiled
+def _sweep(level: Level, labels: IntArray, clusters: _Clusters) -> None:
+    """Sweeps over the vertices, each moved to the cluster that lowers (P) most. Overwrites labels, cut and sizes.
+
+    After the first sweep only the neighbours of moved vertices are looked at again: most others would stay. But a move
+    also changes the terms of its two clusters, for all their vertices, so when no neighbour moves, everything is looked
+    at once more; a descent ends with such a sweep in which nothing moved.
+    """
+    towards = np.zeros(clusters.lam.size)  # weight from the vertex at hand to each cluster
+    touched = np.empty(clusters.lam.size, np.int64)  # the clusters where it is not zero
+    is_active = np.ones(labels.size, np.bool_)
     is_full = True
-    for _ in range(max_sweeps):
+    _add_cuts(level, labels, clusters.cut)
+    for _ in range(_MAX_SWEEPS):
         n_moves = 0
-        for i in range(n_vertices):
-            own, mass, degree = labels[i], level.masses[i], level.degrees[i]
+        for i in range(labels.size):
             if not is_active[i] or level.is_fixed[i]:
                 continue
             is_active[i] = False
-            if sizes[own] - mass < smallest[own]:
+            own = labels[i]
+            if clusters.sizes[own] - level.masses[i] < clusters.smallest[own]:
                 continue
-            n_touched = 0
-            for e in range(level.indptr[i], level.indptr[i + 1]):
-                r = labels[level.indices[e]]
-                if towards[r] == 0.0:
-                    touched[n_touched] = r
-                    n_touched += 1
-                towards[r] += level.weights[e]
-            best = own
-            if n_touched > 1 or (n_touched == 1 and touched[0] != own):
-                now = _term(cut[own], sizes[own], lam[own], n, plateau)
-                left = _term(cut[own] - degree + 2 * towards[own], sizes[own] - mass, lam[own], n, plateau)
-                gain = 1e-12 * now
-                for t in range(n_touched):
-                    r = touched[t]
-                    if r != own:
-                        was = _term(cut[r], sizes[r], lam[r], n, plateau)
-                        joined = _term(cut[r] + degree - 2 * towards[r], sizes[r] + mass, lam[r], n, plateau)
-                        if now - left + was - joined > gain:
-                            best, gain = r, now - left + was - joined
-            if best != own:
-                cut[own] += 2 * towards[own] - degree
-                cut[best] += degree - 2 * towards[best]
-                sizes[own] -= mass
-                sizes[best] += mass
-                labels[i] = best
-                n_moves += 1
-                for e in range(level.indptr[i], level.indptr[i + 1]):
-                    is_active[level.indices[e]] = True
+            n_touched = _gather(level, labels, i, towards, touched)
+            if n_touched > 1 or (n_touched == 1 and touched[0] != own):  # else all its neighbours are in its cluster
+                best = _best_move(level, clusters, i, own, towards, touched, n_touched)
+                if best != own:
+                    _move(level, clusters, i, own, best, towards)
+                    labels[i] = best
+                    n_moves += 1
+                    for e in range(level.indptr[i], level.indptr[i + 1]):
+                        is_active[level.indices[e]] = True
             for t in range(n_touched):
                 towards[touched[t]] = 0.0
         if n_moves == 0:
@@ -348,3 +366,54 @@ def _sweep(
                 break
             is_active[:] = True
         is_full = n_moves == 0
+
+
+@inlined
+def _gather(level: Level, labels: IntArray, i: int, towards: FloatArray, touched: IntArray) -> int:
+    """Add up the weights from vertex i `towards` each cluster, list those `touched`; returns how many there are."""
+    n_touched = 0
+    for e in range(level.indptr[i], level.indptr[i + 1]):
+        r = labels[level.indices[e]]
+        if towards[r] == 0.0:
+            touched[n_touched] = r
+            n_touched += 1
+        towards[r] += level.weights[e]
+    return n_touched
+
+
+@compiled
+def _best_move(
+    level: Level, clusters: _Clusters, i: int, own: int, towards: FloatArray, touched: IntArray, n_touched: int
+) -> int:
+    """The touched cluster that vertex i lowers (P) most by joining, or `own`; a move changes two terms of (P)."""
+    mass, degree = level.masses[i], level.degrees[i]
+    cut, sizes = clusters.cut, clusters.sizes
+    now = _term(clusters, own, cut[own], sizes[own])
+    left = _term(clusters, own, cut[own] - degree + 2 * towards[own], sizes[own] - mass)
+    best, gain = own, _LEAST_GAIN * now
+    for t in range(n_touched):
+        r = touched[t]
+        if r != own:
+            was = _term(clusters, r, cut[r], sizes[r])
+            joined = _term(clusters, r, cut[r] + degree - 2 * towards[r], sizes[r] + mass)
+            if now - left + was - joined > gain:
+                best, gain = r, now - left + was - joined
+    return best
+
+
+@inlined
+def _term(clusters: _Clusters, r: int, cut: float, size: float) -> float:
+    """Cut / min{λ|A|, |Aᶜ|, plateau · largest} of cluster r with this cut and size: a term of (P) if plateau is 1."""
+    n, lam = clusters.n, clusters.lam[r]
+    balance = min(min(lam * size, n - size), clusters.plateau * n * lam / (1.0 + lam))
+    return cut / balance if balance > 0 else np.inf
+
+
+@compiled
+def _move(level: Level, clusters: _Clusters, i: int, own: int, best: int, towards: FloatArray) -> None:
+    """Book the move of vertex i: edges into its old cluster join the cuts, edges into the new one leave them."""
+    mass, degree = level.masses[i], level.degrees[i]
+    clusters.cut[own] += 2 * towards[own] - degree
+    clusters.cut[best] += degree - 2 * towards[best]
+    clusters.sizes[own] -= mass
+    clusters.sizes[best] += mass

@@ -17,9 +17,13 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic, models, overload, register_model
 
-# NaN and infinities keep their meaning; only the order of additions is free.
+# NaN and infinities keep their meaning; the order of additions is free, so that a row can be summed in a tree, and a
+# product and a sum may be rounded as one.
 _FLAGS = ("reassoc", "nsz", "arcp", "contract")
+# Lanes of a piece: float32 values in a register of 256 bits. LLVM splits wider pieces badly (decision 0010).
 _LANES = 8
+# Arguments of LLVM's prefetch: for reading, into all levels of the cache, as data.
+_PREFETCH = (0, 3, 1)
 
 
 def padded_width(n_columns: int) -> int:
@@ -29,6 +33,7 @@ def padded_width(n_columns: int) -> int:
 
 
 def _piece_widths(width: int) -> list[int]:
+    """The lanes of each register of a row."""
     full, rest = divmod(width, _LANES)
     return [_LANES] * full + ([rest] if rest else [])
 
@@ -43,6 +48,8 @@ class Row(types.Type):
 
 @register_model(Row)
 class _RowModel(models.PrimitiveModel):
+    """What LLVM sees of a row: a struct of vectors."""
+
     def __init__(self, manager: Any, row: Row) -> None:
         element = manager.lookup(row.dtype).get_value_type()
         pieces = [ir.VectorType(element, lanes) for lanes in _piece_widths(row.width)]
@@ -61,10 +68,12 @@ def _join(builder: Any, pieces: list[Any]) -> Any:
 
 
 def _vector_name(vector: Any) -> str:
+    """How LLVM's intrinsics spell a vector type: v8f32."""
     return f"v{vector.count}f{32 if isinstance(vector.element, ir.FloatType) else 64}"
 
 
 def _call(builder: Any, name: str, result: Any, args: list[Any], flags: tuple[str, ...] = ()) -> Any:
+    """Call LLVM's intrinsic of this name."""
     signature = ir.FunctionType(result, [arg.type for arg in args])
     function = cgutils.get_or_insert_function(builder.module, signature, name)
     return builder.call(function, args, fastmath=flags)
@@ -87,6 +96,12 @@ def _addresses(context: Any, builder: Any, array_type: Any, array: Any, index: A
     return pointers
 
 
+def _alignment(context: Any, row: Row) -> int:
+    """That of one value: rows follow each other without gaps, so few begin where a whole vector could."""
+    size: int = context.get_abi_sizeof(context.get_value_type(row.dtype))
+    return size
+
+
 @intrinsic(prefer_literal=True)
 def load(typing_context: Any, array: Any, index: Any, width: Any) -> Any:
     """Row `index` of `array`."""
@@ -97,7 +112,7 @@ def load(typing_context: Any, array: Any, index: Any, width: Any) -> Any:
         pieces = []
         for pointer in _addresses(context, builder, signature.args[0], args[0], index, row):
             piece = builder.load(pointer)
-            piece.align = context.get_abi_sizeof(context.get_value_type(row.dtype))
+            piece.align = _alignment(context, row)
             pieces.append(piece)
         return _join(builder, pieces)
 
@@ -113,7 +128,7 @@ def prefetch(typing_context: Any, array: Any, index: Any, width: Any) -> Any:
         index = context.cast(builder, args[1], signature.args[1], types.int64)
         pointer = _addresses(context, builder, signature.args[0], args[0], index, row)[0]
         byte = builder.bitcast(pointer, ir.IntType(8).as_pointer())
-        kind = [ir.Constant(ir.IntType(32), value) for value in (0, 3, 1)]  # read, keep, data
+        kind = [ir.Constant(ir.IntType(32), value) for value in _PREFETCH]
         _call(builder, "llvm.prefetch.p0", ir.VoidType(), [byte, *kind])
         return context.get_dummy_value()
 
@@ -129,54 +144,75 @@ def store(typing_context: Any, array: Any, index: Any, row: Any) -> Any:
         pointers = _addresses(context, builder, signature.args[0], args[0], index, row)
         for piece, pointer in zip(_pieces(builder, args[2]), pointers, strict=True):
             written = builder.store(piece, pointer)
-            written.align = context.get_abi_sizeof(context.get_value_type(row.dtype))
+            written.align = _alignment(context, row)
         return context.get_dummy_value()
 
     return types.void(array, index, row), generate
 
 
+def _splat(builder: Any, value: Any, lanes: int) -> Any:
+    """A vector whose lanes all hold `value`, in LLVM's idiom: put it into lane 0 and shuffle that lane everywhere."""
+    undefined = ir.Constant(ir.VectorType(value.type, lanes), ir.Undefined)
+    first = builder.insert_element(undefined, value, ir.Constant(ir.IntType(32), 0))
+    return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes))
+
+
 @intrinsic(prefer_literal=True)
 def full(typing_context: Any, value: Any, width: Any) -> Any:
-    """A row whose lanes all hold `value`."""
+    """A row of this width whose lanes all hold `value`."""
     row = Row(value, width.literal_value)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pieces = []
-        for lanes in _piece_widths(row.width):
-            vector = ir.VectorType(args[0].type, lanes)
-            undefined = ir.Constant(vector, ir.Undefined)
-            first = builder.insert_element(undefined, args[0], ir.Constant(ir.IntType(32), 0))
-            zeros = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
-            pieces.append(builder.shuffle_vector(first, undefined, zeros))
-        return _join(builder, pieces)
+        return _join(builder, [_splat(builder, args[0], lanes) for lanes in _piece_widths(row.width)])
 
     return row(value, width), generate
 
 
-def _lanewise(emit: Callable[..., Any], *, result: Callable[[Row], Row] | None = None) -> Any:
-    """An intrinsic that applies `emit(builder, *pieces)` piece by piece; the result is typed like the last row."""
+@intrinsic
+def spread(typing_context: Any, value: Any, row: Any) -> Any:
+    """A row as wide as `row` whose lanes all hold `value`, for functions that do not know the width."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        columns = zip(*(_pieces(builder, arg) for arg in args), strict=True)
-        return _join(builder, [emit(builder, *pieces) for pieces in columns])
+        return _join(builder, [_splat(builder, args[0], lanes) for lanes in _piece_widths(row.width)])
 
-    def kind(row: Row) -> Row:
-        return row if result is None else result(row)
+    return Row(value, row.width)(value, row), generate
 
-    return kind, generate
+
+def _lanewise(emit: Callable[..., Any]) -> Any:
+    """The code generator that applies `emit(builder, *pieces)` to rows piece by piece."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pieces = zip(*(_pieces(builder, arg) for arg in args), strict=True)
+        return _join(builder, [emit(builder, *aligned) for aligned in pieces])
+
+    return generate
+
+
+def _unary(emit: Callable[..., Any]) -> Any:
+    """A function of a row, which gives a row of its type."""
+    generate = _lanewise(emit)
+
+    @intrinsic
+    def apply(typing_context: Any, x: Any) -> Any:
+        return x(x), generate
+
+    return apply
 
 
 def _binary(emit: Callable[..., Any]) -> Any:
-    kind, generate = _lanewise(emit)
+    """A function of two rows of one type, which gives a third."""
+    generate = _lanewise(emit)
 
     @intrinsic
     def apply(typing_context: Any, x: Any, y: Any) -> Any:
-        return kind(x)(x, y), generate
+        return x(x, y), generate
 
     return apply
 
 
 def _register_operator(symbol: Any, function: Any) -> None:
+    """Let `symbol` between two rows mean `function`."""
+
     @overload(symbol)
     def choose(x: Any, y: Any) -> Any:
         def apply(x: Any, y: Any) -> Any:
@@ -185,17 +221,26 @@ def _register_operator(symbol: Any, function: Any) -> None:
         return apply if isinstance(x, Row) and isinstance(y, Row) else None
 
 
+def _larger(builder: Any, x: Any, y: Any) -> Any:
+    return builder.select(builder.fcmp_ordered(">", x, y), x, y)
+
+
+def _smaller(builder: Any, x: Any, y: Any) -> Any:
+    return builder.select(builder.fcmp_ordered("<", x, y), x, y)
+
+
 _register_operator(operator.add, _binary(lambda b, x, y: b.fadd(x, y, flags=_FLAGS)))
 _register_operator(operator.sub, _binary(lambda b, x, y: b.fsub(x, y, flags=_FLAGS)))
 _register_operator(operator.mul, _binary(lambda b, x, y: b.fmul(x, y, flags=_FLAGS)))
 
 #: Lane-wise minimum and maximum of two rows.
-minimum = _binary(lambda b, x, y: b.select(b.fcmp_ordered("<", x, y), x, y))
-maximum = _binary(lambda b, x, y: b.select(b.fcmp_ordered(">", x, y), x, y))
+minimum = _binary(_smaller)
+maximum = _binary(_larger)
 
 
 def _selection(comparison: str) -> Any:
-    _, generate = _lanewise(lambda b, x, y, a, c: b.select(b.fcmp_ordered(comparison, x, y), a, c))
+    """A function of four rows: `a if x <comparison> y else c`, lane by lane."""
+    generate = _lanewise(lambda b, x, y, a, c: b.select(b.fcmp_ordered(comparison, x, y), a, c))
 
     @intrinsic
     def apply(typing_context: Any, x: Any, y: Any, a: Any, c: Any) -> Any:
@@ -208,15 +253,8 @@ def _selection(comparison: str) -> Any:
 where_greater = _selection(">")
 where_equal = _selection("==")
 
-
-def _unary(emit: Callable[..., Any], result: Callable[[Row], Row] | None = None) -> Any:
-    kind, generate = _lanewise(emit, result=result)
-
-    @intrinsic
-    def apply(typing_context: Any, x: Any) -> Any:
-        return kind(x)(x), generate
-
-    return apply
+#: Lane-wise |x|.
+absolute = _unary(lambda b, x: _call(b, f"llvm.fabs.{_vector_name(x.type)}", x.type, [x]))
 
 
 def _to_double(builder: Any, x: Any) -> Any:
@@ -225,9 +263,10 @@ def _to_double(builder: Any, x: Any) -> Any:
     return builder.fpext(x, ir.VectorType(ir.DoubleType(), x.type.count))
 
 
-absolute = _unary(lambda b, x: _call(b, f"llvm.fabs.{_vector_name(x.type)}", x.type, [x]))
-#: The row in float64, for sums over many rows.
-widen = _unary(_to_double, lambda row: Row(types.float64, row.width))
+@intrinsic
+def widen(typing_context: Any, x: Any) -> Any:
+    """The row in float64, for sums over many rows."""
+    return Row(types.float64, x.width)(x), _lanewise(_to_double)
 
 
 def _tree(builder: Any, pieces: list[Any], combine: Callable[[Any, Any], Any]) -> list[Any]:
@@ -259,16 +298,13 @@ def largest(typing_context: Any, x: Any) -> Any:
     """The largest lane."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        def larger(a: Any, c: Any) -> Any:
-            return builder.select(builder.fcmp_ordered(">", a, c), a, c)
-
-        pieces = _tree(builder, _pieces(builder, args[0]), larger)
-        flags = (*_FLAGS, "nnan")
+        pieces = _tree(builder, _pieces(builder, args[0]), lambda a, c: _larger(builder, a, c))
+        flags = (*_FLAGS, "nnan")  # or LLVM compares lane by lane, to treat a NaN by the rules
         names = [f"llvm.vector.reduce.fmax.{_vector_name(piece.type)}" for piece in pieces]
         values = [_call(builder, name, p.type.element, [p], flags) for name, p in zip(names, pieces, strict=True)]
         result = values[0]
         for value in values[1:]:
-            result = larger(result, value)
+            result = _larger(builder, result, value)
         return result
 
     return x.dtype(x), generate
@@ -291,22 +327,19 @@ def has_lane_between(typing_context: Any, x: Any, low: Any, high: Any) -> Any:
 
 @intrinsic
 def first_largest(typing_context: Any, x: Any) -> Any:
-    """The number of the first lane that holds the largest value."""
+    """The number of the first lane that holds the largest value; 0 if that is NaN."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         peak = context.compile_internal(builder, lambda row: largest(row), x.dtype(x), [args[0]])
-        place, end = ir.Constant(ir.IntType(64), 0), x.width
-        for piece in reversed(_pieces(builder, args[0])):
+        place, begin = ir.Constant(ir.IntType(64), 0), x.width
+        for piece in reversed(_pieces(builder, args[0])):  # from the last, so that an earlier one has the final say
             lanes = piece.type.count
-            end -= lanes
-            vector = ir.Constant(piece.type, ir.Undefined)
-            for lane in range(lanes):
-                vector = builder.insert_element(vector, peak, ir.Constant(ir.IntType(32), lane))
-            equal = builder.fcmp_ordered("==", piece, vector)
-            mask = builder.zext(builder.bitcast(equal, ir.IntType(lanes)), ir.IntType(64))
+            begin -= lanes
+            equal = builder.fcmp_ordered("==", piece, _splat(builder, peak, lanes))
+            mask = builder.zext(builder.bitcast(equal, ir.IntType(lanes)), ir.IntType(64))  # a bit per lane
             first = builder.cttz(mask, ir.Constant(ir.IntType(1), 0))
             is_here = builder.icmp_unsigned("!=", mask, ir.Constant(ir.IntType(64), 0))
-            place = builder.select(is_here, builder.add(first, ir.Constant(ir.IntType(64), end)), place)
+            place = builder.select(is_here, builder.add(first, ir.Constant(ir.IntType(64), begin)), place)
         return place
 
     return types.int64(x), generate
