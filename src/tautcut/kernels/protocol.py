@@ -16,7 +16,9 @@ from tautcut.graph import Graph
 
 @dataclass(frozen=True, eq=False)
 class Measures:
-    """What one look at F says, per cluster: T(f_r), B(f_r), med_λ(f_r), ∂B on ties; and ‖F − F^k‖²."""
+    """What one look at F says: T(f_r), B(f_r), med_λ(f_r) and the value of ∂B(f_r) on ties with the median (Theorem 2)
+    for each cluster, and ‖F − F^k‖² for all of F.
+    """
 
     T: FloatArray
     B: FloatArray
@@ -48,7 +50,7 @@ class StepSizes:
 class Kernels(Protocol):
     """One engine, bound to one problem. `arrays` is the engine's own record of F, F̄, F^k and P.
 
-    Weights are divided by their mean; `unit` times T or E is in the user's weights.
+    An engine works with scaled weights (`scaled_weights`): its T and E times `unit` are those of the user's weights.
     """
 
     name: str
@@ -56,7 +58,7 @@ class Kernels(Protocol):
 
     @property
     def lipschitz(self) -> float:
-        """L ≥ ‖K‖₂."""
+        """L, an upper bound of ‖K‖₂ with the scaled weights (`gradient_norm`)."""
 
     def allocate(self, F: FloatArray) -> Any:
         """Arrays that hold the start F ∈ C, and P = 0."""
@@ -65,7 +67,7 @@ class Kernels(Protocol):
         """T, B, med_λ of the current F, and its distance from F^k."""
 
     def linearise(self, arrays: Any, measures: Measures, delta: float) -> None:
-        """Make the current F the F^k of a new outer step: G = F^k + Δ ∂B(F^k) D_E and F̄ = F^k."""
+        """Begin an outer step at the current F, whose `measures` these are: F^k = F̄ = F and G = F^k + Δ ∂B(F^k) D_E."""
 
     def iterate(self, arrays: Any, scale: FloatArray, steps: StepSizes) -> None:
         """One inner iteration of Algorithm 1; `scale` is the diagonal of D_B. Overwrites F, F̄ and P."""
@@ -73,11 +75,11 @@ class Kernels(Protocol):
     def harden(self, arrays: Any) -> tuple[IntArray, FloatArray]:
         """The argmax over the columns of F, lowest index first, and Cut(A_r, A_rᶜ) of those clusters.
 
-        F has been measured since it last changed.
+        Only after `measure` of the same F, which may be where an engine adds up the cut.
         """
 
     def memberships(self, arrays: Any, *, previous: bool = False) -> FloatArray:
-        """A copy of F, or of the F^k before the last outer step, shape (n_vertices, n_clusters)."""
+        """A copy of F, or of the F^k from which the last outer step began, shape (n_vertices, n_clusters)."""
 
 
 def scaled_weights(graph: Graph) -> tuple[FloatArray, float]:
@@ -106,5 +108,5 @@ def gradient_norm(graph: Graph, weights: ArrayLike, *, rounds: int = 20) -> floa
     for _ in range(rounds):
         product = degrees * x + squared @ x
         bound = min(bound, float((product[has_edge] / x[has_edge]).max()))
-        x = np.maximum(product / product.max(), 1e-12)
+        x = np.maximum(product / product.max(), 1e-12)  # the bound needs x > 0; a vertex without edges has 0
     return float(np.sqrt(bound))

@@ -36,7 +36,7 @@ def laplacian_norm(K: sp.csr_matrix, F: FloatArray) -> FloatArray:
 
 
 def lambda_median(F: FloatArray, rank: IntArray) -> FloatArray:
-    """med_λ(f_r): the (k_r + 1)-th largest value of each column."""
+    """med_λ(f_r): the (k_r + 1)-th largest value of each column, k_r its `rank`."""
     descending: FloatArray = -np.sort(-F, axis=0)
     return np.asarray(descending[rank, np.arange(F.shape[1])])
 
@@ -49,8 +49,10 @@ def balance(F: FloatArray, lam: FloatArray, median: FloatArray) -> FloatArray:
 
 def tie_value(F: FloatArray, lam: FloatArray, median: FloatArray) -> FloatArray:
     """(n⁻ − λ n⁺) / n⁰, what ∂B assigns to the values equal to the median (Theorem 2)."""
-    above, below, equal = ((test).sum(axis=0) for test in (median < F, median > F, median == F))
-    return np.asarray((below - lam * above) / equal)
+    n_minus = (median > F).sum(axis=0)
+    n_plus = (median < F).sum(axis=0)
+    n_equal = (median == F).sum(axis=0)
+    return np.asarray((n_minus - lam * n_plus) / n_equal)
 
 
 def subgradient(F: FloatArray, lam: FloatArray, median: FloatArray, tie: FloatArray) -> FloatArray:
@@ -69,7 +71,10 @@ def clip_columns(P: FloatArray) -> FloatArray:
 
 
 def project_simplex(X: FloatArray) -> FloatArray:
-    """The nearest point of Σ: each row x becomes max(x − t, 0) with t such that the row sums to one."""
+    """The nearest point of Σ: each row x becomes max(x − t, 0) with t such that the row sums to one.
+
+    If s values exceed t, then t = (their sum − 1) / s, and s is the last for which the s-th largest value exceeds it.
+    """
     R = X.shape[1]
     X = X - X.max(axis=1, keepdims=True)  # shifts t alone, and keeps huge entries exact
     descending = -np.sort(-X, axis=1)
@@ -110,7 +115,7 @@ class ReferenceKernels:
         graph = problem.graph
         weights, self.unit = scaled_weights(graph)
         self._T, self._project_dual = total_variation, clip_entries
-        if problem.numerator == "laplacian":  # ‖f‖_Lap is the root of a sum of w_ij (f_i − f_j)²
+        if problem.numerator == "laplacian":  # ‖f‖_Lap is the root of a sum of w_ij (f_i − f_j)², so K has √w_ij
             weights, self.unit = np.sqrt(weights), sqrt(self.unit)
             self._T, self._project_dual = laplacian_norm, clip_columns
         self._K = gradient_matrix(Graph(graph.indptr, graph.indices, weights))
@@ -118,7 +123,8 @@ class ReferenceKernels:
 
     def allocate(self, F: FloatArray) -> ReferenceArrays:
         F = np.array(F, dtype=np.float64)
-        return ReferenceArrays(F, F.copy(), F.copy(), F.copy(), np.zeros((self._K.shape[0], F.shape[1])))
+        P = np.zeros((self._K.shape[0], F.shape[1]))
+        return ReferenceArrays(F, F_bar=F.copy(), F_k=F.copy(), G=F.copy(), P=P)
 
     def measure(self, arrays: ReferenceArrays) -> Measures:
         F = arrays.F
@@ -142,7 +148,8 @@ class ReferenceKernels:
         arrays.P = self._project_dual(P)
         F_old = arrays.F
         F = F_old - steps.tau * (self._K.T @ arrays.P) * scale
-        arrays.F = project((F + steps.tau * arrays.G) / (1.0 + steps.tau), self._labels)
+        F = (F + steps.tau * arrays.G) / (1.0 + steps.tau)  # the prox of ‖F − G‖²/2
+        arrays.F = project(F, self._labels)
         arrays.F_bar = (1.0 + steps.theta) * arrays.F - steps.theta * F_old
 
     def harden(self, arrays: ReferenceArrays) -> tuple[IntArray, FloatArray]:

@@ -63,17 +63,19 @@ _NEAR = 0.05
 # Far below any value of F, yet a number in float32: a padding lane never enters the support of a projection.
 _NEVER = -1e30
 
-# The bracket is the interval of a column in which the next median is expected: a pass keeps the few values inside, and
-# the median is selected from them. Its half width is `slack` times the last drift of the median.
-# Values kept per chunk and column: clusters are laid out together, so few chunks hold most of them (decision 0010).
+# The bracket is the interval of a column where the next median is expected: `measure` keeps the few values inside it,
+# and the median is selected from them. Its half width is the median's last drift times a `slack` that adapts.
+# Candidates kept per chunk and column: clusters are laid out together, so few chunks hold most of them (decision 0010).
 _CANDIDATES = 512
-# A median that stood still has at least this drift.
+# The drift that a median which stood still is given, or its bracket would be empty.
 _LEAST_DRIFT = 5e-4
-# A miss reads a column again, a wide bracket only keeps more candidates: three times the slack after a miss, and 36
-# hits to undo it; half of it where the candidates fill half of their room.
+# Slack is multiplied by this after a miss, which costs far more than candidates that were not needed,
 _AFTER_MISS = 3.0
+# by this after a hit, so that 36 hits undo a miss,
 _AFTER_HIT = 0.97
+# and by this where a chunk's candidates fill more than half of their room: too many to keep is a miss as well.
 _AFTER_CROWDING = 0.5
+# It stays in here, so that a long run of one kind is soon undone.
 _SLACK_RANGE = (0.5, 30.0)
 
 # Rows of `columns`, what `iterate` is told of each column of F.
@@ -268,7 +270,8 @@ def _locate_medians(
 ) -> tuple[FloatArray, FloatArray, FloatArray, BoolArray]:
     """B, the exact median, ∂B on ties, and whether the bracket missed the median, of each column.
 
-    Most columns of a nearly hard F have their median at 0 or 1, where the counts of `totals` say everything.
+    Where F is hard the median is 0 or 1, and the counts in `totals` say everything. Else it is selected from the
+    candidates, or, if it is not among them or some found no room, from the side of the bracket where it must be.
     """
     n = F.shape[0]
     B, medians, tie = np.empty(lam.size), np.empty(lam.size), np.empty(lam.size)
