@@ -25,16 +25,11 @@ from tautcut.kernels.devices import choose, thread_count
 from tautcut.kernels.protocol import StepSizes
 from tautcut.search.starts import start_maker
 
-# A row of 10 is an eight-lane piece and a shorter one, a row of 16 whole pieces alone.
-COLUMNS = (10, 16)
-# Outer steps timed.
-OUTER = 6
-# Inner iterations in each.
-INNER = 20
-# Outer steps before them, in which kernels are compiled and the brackets of the medians settle.
-WARM_UP = 2
-# Bytes of each array copied: far more than any cache holds.
-COPIED = 256 * 2**20
+COLUMNS = (10, 16)  # a row of 10 is an eight-lane piece and a shorter one, a row of 16 whole pieces alone
+OUTER = 6  # outer steps timed
+INNER = 20  # inner iterations in each
+WARM_UP = 2  # outer steps before them, in which kernels are compiled and the brackets of the medians settle
+COPIED = 256 * 2**20  # bytes of each array copied: far more than any cache holds
 
 
 def copy_bandwidth(n_threads: int, rounds: int = 10) -> float:

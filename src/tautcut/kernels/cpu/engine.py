@@ -46,37 +46,23 @@ from tautcut.problem import Problem
 
 logger = logging.getLogger("tautcut")
 
-# Bytes of a cache line: a row of F that begins at one lies in as few as it can.
-_ALIGNMENT = 64
-# Pieces of the vertex range; a constant, so that sums have the same bits at any number of threads.
-_CHUNKS = 64
-# A vertex costs a pass about as much as this many of its edges; chunks are cut to equal work.
-_VERTEX_COST = 4
-# Directed edges × columns below which handing work to threads costs more than it saves.
-_SMALL = 400_000
-# Edges between asking for a neighbour's row and using it (decision 0010).
-_AHEAD = 16
-# Rows of F that fit in this, about a core's own cache, need no particular order (decision 0015).
-_CACHE_BYTES = 2**20
-# Mean distance of neighbours, as a share of all vertices, that is near enough (decision 0015).
-_NEAR = 0.05
-# Far below any value of F, yet a number in float32: a padding lane never enters the support of a projection.
-_NEVER = -1e30
+_ALIGNMENT = 64  # bytes of a cache line: a row of F that begins at one lies in as few as it can
+_CHUNKS = 64  # pieces of the vertex range; a constant, so that sums have the same bits at any number of threads
+_VERTEX_COST = 4  # a vertex costs a pass about as much as this many of its edges; chunks are cut to equal work
+_SMALL = 400_000  # directed edges × columns below which handing work to threads costs more than it saves
+_AHEAD = 16  # edges between asking for a neighbour's row and using it (decision 0010)
+_CACHE_BYTES = 2**20  # rows of F that fit in this, about a core's own cache, need no particular order (decision 0015)
+_NEAR = 0.05  # mean distance of neighbours, as a share of all vertices, that is near enough (decision 0015)
+_NEVER = -1e30  # far below any value, yet finite in float32: a padding lane never enters the support of a projection
 
 # The bracket is the interval of a column where the next median is expected: `measure` keeps the few values inside it,
 # and the median is selected from them. Its half width is the median's last drift times a `slack` that adapts.
-# Candidates kept per chunk and column: clusters are laid out together, so few chunks hold most of them (decision 0010).
-_CANDIDATES = 512
-# The drift that a median which stood still is given, or its bracket would be empty.
-_LEAST_DRIFT = 5e-4
-# Slack is multiplied by this after a miss, which costs far more than candidates that were not needed,
-_AFTER_MISS = 3.0
-# by this after a hit, so that 36 hits undo a miss,
-_AFTER_HIT = 0.97
-# and by this where a chunk's candidates fill more than half of their room: too many to keep is a miss as well.
-_AFTER_CROWDING = 0.5
-# It stays in here, so that a long run of one kind is soon undone.
-_SLACK_RANGE = (0.5, 30.0)
+_CANDIDATES = 512  # values kept per chunk and column: one chunk may hold most of a column's (decision 0010)
+_LEAST_DRIFT = 5e-4  # the drift that a median which stood still is given, or its bracket would be empty
+_AFTER_MISS = 3.0  # slack grows by this: a miss costs far more than candidates that were not needed
+_AFTER_HIT = 0.97  # and shrinks by this, so that 36 hits undo a miss
+_AFTER_CROWDING = 0.5  # and by this where the candidates fill half of their room: overflowing it is a miss as well
+_SLACK_RANGE = (0.5, 30.0)  # it stays in here, so that a long run of one kind is soon undone
 
 # Rows of `columns`, what `iterate` is told of each column of F.
 _SIGMA = 0  # σ c
@@ -260,14 +246,9 @@ def _keep(f: Array, bracket: Array, n_candidates: IntArray, candidates: Array) -
 
 @compiled
 def _locate_medians(
-    F: Array,
-    lam: FloatArray,
-    rank: IntArray,
-    bracket: Array,
-    totals: FloatArray,
-    n_candidates: IntArray,
+    F: Array, lam: FloatArray, rank: IntArray, bracket: Array, totals: FloatArray, n_candidates: IntArray,
     candidates: Array,
-) -> tuple[FloatArray, FloatArray, FloatArray, BoolArray]:
+) -> tuple[FloatArray, FloatArray, FloatArray, BoolArray]:  # fmt: skip
     """B, the exact median, ∂B on ties, and whether the bracket missed the median, of each column.
 
     Where F is hard the median is 0 or 1, and the counts in `totals` say everything. Else it is selected from the

@@ -13,16 +13,11 @@ from tautcut.arrays import Array, BoolArray, FloatArray, IntArray
 from tautcut.graph import Graph
 from tautcut.kernels.cpu.compiling import compiled, inlined
 
-# Sweeps of one descent at most: (P) falls in each, so they end by themselves, but tiny gains could take long.
-_MAX_SWEEPS = 20
-# A move must gain more than this share of its cluster's term: less is rounding, and could move a vertex to and fro.
-_LEAST_GAIN = 1e-12
-# Added to the neighbours that two ends share: an edge between ends that share none still rates above no edge.
-_UNSHARED = 0.1
-# Steps of the random walk with which a bisection smooths noise (decision 0012).
-_SMOOTHINGS = 100
-# The least share of the mass on the smaller side of a bisection, drawn anew for each (decision 0012).
-_SMALLEST_SIDES = (0.1, 0.3)
+_MAX_SWEEPS = 20  # (P) falls in every sweep, so a descent ends by itself, but tiny gains could take long
+_LEAST_GAIN = 1e-12  # of its cluster's term: what a move gains less is rounding, and could move a vertex to and fro
+_UNSHARED = 0.1  # added to the neighbours that two ends share, so that an edge whose ends share none has a rating too
+_SMOOTHINGS = 100  # steps of the random walk with which a bisection smooths noise (decision 0012)
+_SMALLEST_SIDES = (0.1, 0.3)  # share of the mass that its smaller side has at least, drawn from here (decision 0012)
 
 
 class Level(NamedTuple):

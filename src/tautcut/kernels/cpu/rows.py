@@ -20,10 +20,8 @@ from numba.extending import intrinsic, models, overload, register_model
 # NaN and infinities keep their meaning; the order of additions is free, so that a row can be summed in a tree, and a
 # product and a sum may be rounded as one.
 _FLAGS = ("reassoc", "nsz", "arcp", "contract")
-# Lanes of a piece: float32 values in a register of 256 bits. LLVM splits wider pieces badly (decision 0010).
-_LANES = 8
-# Arguments of LLVM's prefetch: for reading, into all levels of the cache, as data.
-_PREFETCH = (0, 3, 1)
+_LANES = 8  # lanes of a piece: float32 values in a register of 256 bits. LLVM splits wider pieces badly (decision 0010)
+_PREFETCH = (0, 3, 1)  # arguments of LLVM's prefetch: for reading, into all levels of the cache, as data
 
 
 def padded_width(n_columns: int) -> int:
@@ -79,8 +77,10 @@ def _call(builder: Any, name: str, result: Any, args: list[Any], flags: tuple[st
     return builder.call(function, args, fastmath=flags)
 
 
-def _addresses(context: Any, builder: Any, array_type: Any, array: Any, index: Any, row: Row) -> list[Any]:
-    """Pointers to the pieces of row `index` of a one- or two-dimensional C-ordered array."""
+def _addresses(context: Any, builder: Any, array_type: Any, array: Any, index: Any, row: Row) -> tuple[list[Any], int]:
+    """Pointers to the pieces of row `index` of a one- or two-dimensional C-ordered array, and their alignment: that of
+    one value, because rows follow each other without gaps.
+    """
     view = context.make_array(array_type)(context, builder, array)
     start = builder.ptrtoint(view.data, ir.IntType(64))
     if array_type.ndim == 2:
@@ -93,13 +93,7 @@ def _addresses(context: Any, builder: Any, array_type: Any, array: Any, index: A
         address = builder.add(start, ir.Constant(ir.IntType(64), offset * itemsize))
         pointers.append(builder.inttoptr(address, ir.VectorType(element, lanes).as_pointer()))
         offset += lanes
-    return pointers
-
-
-def _alignment(context: Any, row: Row) -> int:
-    """That of one value: rows follow each other without gaps, so few begin where a whole vector could."""
-    size: int = context.get_abi_sizeof(context.get_value_type(row.dtype))
-    return size
+    return pointers, itemsize
 
 
 @intrinsic(prefer_literal=True)
@@ -109,11 +103,10 @@ def load(typing_context: Any, array: Any, index: Any, width: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         index = context.cast(builder, args[1], signature.args[1], types.int64)
-        pieces = []
-        for pointer in _addresses(context, builder, signature.args[0], args[0], index, row):
-            piece = builder.load(pointer)
-            piece.align = _alignment(context, row)
-            pieces.append(piece)
+        pointers, alignment = _addresses(context, builder, signature.args[0], args[0], index, row)
+        pieces = [builder.load(pointer) for pointer in pointers]
+        for piece in pieces:
+            piece.align = alignment
         return _join(builder, pieces)
 
     return row(array, index, width), generate
@@ -126,8 +119,8 @@ def prefetch(typing_context: Any, array: Any, index: Any, width: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         index = context.cast(builder, args[1], signature.args[1], types.int64)
-        pointer = _addresses(context, builder, signature.args[0], args[0], index, row)[0]
-        byte = builder.bitcast(pointer, ir.IntType(8).as_pointer())
+        pointers, _ = _addresses(context, builder, signature.args[0], args[0], index, row)
+        byte = builder.bitcast(pointers[0], ir.IntType(8).as_pointer())
         kind = [ir.Constant(ir.IntType(32), value) for value in _PREFETCH]
         _call(builder, "llvm.prefetch.p0", ir.VoidType(), [byte, *kind])
         return context.get_dummy_value()
@@ -141,10 +134,10 @@ def store(typing_context: Any, array: Any, index: Any, row: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         index = context.cast(builder, args[1], signature.args[1], types.int64)
-        pointers = _addresses(context, builder, signature.args[0], args[0], index, row)
+        pointers, alignment = _addresses(context, builder, signature.args[0], args[0], index, row)
         for piece, pointer in zip(_pieces(builder, args[2]), pointers, strict=True):
             written = builder.store(piece, pointer)
-            written.align = _alignment(context, row)
+            written.align = alignment
         return context.get_dummy_value()
 
     return types.void(array, index, row), generate
