@@ -1,12 +1,17 @@
 """What the property tests draw, and the graphs that several tests share: random graphs, weighted or not,
-connected or not, memberships on the simplex with many ties, and one λ per cluster.
+connected or not, memberships on the simplex with many ties, and one λ per cluster. And how tests choose the number of
+threads, and see how many are used.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import assume
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -110,3 +115,24 @@ def noisy_start(labels: np.ndarray, n_clusters: int, *, seed: int, trust: float 
     """A labelling softened by noise: the start that a poor partitioner would give."""
     noise = soft_start(labels.size, n_clusters, seed=seed)
     return trust * np.eye(n_clusters)[labels] + (1 - trust) * noise
+
+
+def use_threads(monkeypatch: pytest.MonkeyPatch, n_threads: int) -> None:
+    """Ask for this many threads as a user does, by the environment."""
+    monkeypatch.delenv("NUMBA_NUM_THREADS", raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", str(n_threads))
+
+
+@contextmanager
+def pools_used() -> Iterator[set[int]]:
+    """The sizes of all thread pools that are given work meanwhile."""
+    sizes: set[int] = set()
+    submit = ThreadPoolExecutor.submit
+
+    def watched(self: ThreadPoolExecutor, *given: Any, **named: Any) -> Any:
+        sizes.add(self._max_workers)
+        return submit(self, *given, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ThreadPoolExecutor, "submit", watched)
+        yield sizes

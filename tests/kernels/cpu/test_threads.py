@@ -1,12 +1,13 @@
-"""The same bits at any number of threads, kernel by kernel and through a whole run."""
+"""The same bits at any number of threads, kernel by kernel and through a whole run; and so many threads do run."""
 
 from __future__ import annotations
 
-import numba
+import threading
+
 import numpy as np
 import pytest
 
-from strategies import random_graph, soft_start
+from strategies import pools_used, random_graph, soft_start, use_threads
 from tautcut.algorithm.results import Result
 from tautcut.algorithm.solver import solve
 from tautcut.algorithm.stopping import StopRule
@@ -64,20 +65,44 @@ def test_a_run_gives_the_same_bits(monkeypatch):
     problem = large_problem(is_weighted=True)
 
     def run(n_threads: int) -> Result:
-        monkeypatch.setattr(numba, "get_num_threads", lambda: n_threads)
-        return solve(problem, soft_start(N, R, seed=3), stop=StopRule(max_iter=30))
+        use_threads(monkeypatch, n_threads)
+        with pools_used() as pools:
+            result = solve(problem, soft_start(N, R, seed=3), stop=StopRule(max_iter=30))
+        assert pools == ({n_threads - 1} if n_threads > 1 else set())  # the calling thread takes a share itself
+        return result
 
     alone = run(1)
+    assert alone.n_iter == 30
     for n_threads in THREADS[1:]:
         other = run(n_threads)
         assert np.array_equal(other.memberships, alone.memberships)
+        assert np.array_equal(other.last_memberships, alone.last_memberships)
         assert np.array_equal(other.partition.labels, alone.partition.labels)
         assert other.history == alone.history
 
 
-def test_small_graphs_use_one_thread():
+def test_small_graphs_use_one_thread(monkeypatch):
     small = Problem(random_graph(50, 100, seed=0), 3)
+    use_threads(monkeypatch, 3)
+    with pools_used() as pools:
+        solve(small, soft_start(50, 3, seed=0), stop=StopRule(max_iter=5))
+    assert pools == set()
     assert CpuKernels(small, dtype=np.dtype("float32"), n_threads=3)._n_threads == 1
+
+
+def test_threads_run_at_the_same_time():
+    """Shares of a pass are handed to the pool before the first of them ends."""
+    kernels = CpuKernels(large_problem(is_weighted=False), dtype=np.dtype("float32"), n_threads=3)
+    everyone, seen = threading.Barrier(3, timeout=20), []
+
+    def chunk_pass(first: int, last: int, bounds: np.ndarray) -> None:
+        everyone.wait()
+        seen.append((first, last))
+
+    kernels._run(chunk_pass)
+    ends = sorted(seen)
+    assert [first for first, _ in ends] == [0, *(last for _, last in ends[:-1])]  # every chunk once
+    assert ends[-1][1] == kernels._bounds.size - 1
 
 
 @pytest.mark.parametrize("has_groups", [False, True])

@@ -1,0 +1,71 @@
+"""Threads and processes change no bit of a fit: a whole default one at several numbers of threads, and the starts of
+one fit in processes of their own. That they are really used is asserted each time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import joblib
+import numpy as np
+import pytest
+
+from strategies import pools_used, use_threads
+from tautcut import Graph, MTVClustering, knn_graph
+from tautcut.kernels.cpu.engine import _SMALL
+
+R = 16
+
+
+@pytest.fixture(scope="module")
+def graph() -> Graph:
+    """Sixteen clouds that touch: large enough that the engine uses threads."""
+    rng = np.random.default_rng(0)
+    centres = np.stack(np.meshgrid(np.arange(4.0), np.arange(4.0)), axis=-1).reshape(R, 2)
+    made = knn_graph(np.repeat(3 * centres, 140, axis=0) + rng.normal(size=(140 * R, 2)), 10)
+    assert 2 * made.n_edges * R >= _SMALL
+    return made
+
+
+def fitted(graph: Graph, **knobs: Any) -> MTVClustering:
+    return MTVClustering(R, affinity="precomputed", random_state=0, **knobs).fit(graph)
+
+
+def assert_same_bits(model: MTVClustering, other: MTVClustering) -> None:
+    np.testing.assert_array_equal(model.labels_, other.labels_)
+    np.testing.assert_array_equal(model.memberships_, other.memberships_)
+    assert model.energy_ == other.energy_
+    assert model.history_ == other.history_
+
+
+def test_a_default_fit_gives_the_same_bits_at_any_number_of_threads(graph, monkeypatch):
+    def fit(n_threads: int) -> tuple[MTVClustering, set[int]]:
+        use_threads(monkeypatch, n_threads)
+        with pools_used() as pools:
+            return fitted(graph), pools
+
+    alone, pools = fit(1)
+    assert pools == set()
+    assert alone.n_iter_ > 10
+    for n_threads in (2, 3):
+        model, pools = fit(n_threads)
+        assert pools == {n_threads - 1, n_threads}  # the engine's pool beside the calling thread, and the search's
+        assert_same_bits(model, alone)
+
+
+@pytest.mark.parametrize(
+    "knobs", [{}, {"init": "random", "search": "none", "n_init": 2, "max_iter": 30}], ids=["search", "solve"]
+)
+def test_starts_in_processes_of_their_own_give_the_same_bits(graph, monkeypatch, knobs):
+    plain, asked = joblib.Parallel.__call__, []
+
+    def watched(self: joblib.Parallel, tasks: Any) -> Any:
+        asked.append(self.n_jobs)
+        return plain(self, tasks)
+
+    monkeypatch.setattr(joblib.Parallel, "__call__", watched)
+    alone = fitted(graph, n_jobs=None, **knobs)
+    assert asked == []
+    both = fitted(graph, n_jobs=2, **knobs)
+    assert asked == [2]
+    assert_same_bits(both, alone)
