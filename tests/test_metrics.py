@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import permutations
+from collections import Counter
+from itertools import combinations, permutations
 
 import numpy as np
 import pytest
@@ -24,6 +25,31 @@ def test_purity_and_accuracy_by_definition(pairs):
     assert purity(labels, truth) == pytest.approx(majority / len(pairs))
     assert accuracy(labels, truth) == pytest.approx(matched / len(pairs))
     assert accuracy(labels, truth) <= purity(labels, truth)
+
+
+@given(LABELINGS)
+@settings(deadline=None)
+def test_ari_counts_pairs_and_corrects_for_chance(pairs):
+    together = [(a == c, b == d) for (a, b), (c, d) in combinations(pairs, 2)]
+    both = sum(x and y for x, y in together)
+    inside, same = (sum(pair[k] for pair in together) for k in (0, 1))
+    expected, largest = inside * same / max(len(together), 1), (inside + same) / 2
+    assert ari(*zip(*pairs, strict=True)) == pytest.approx(
+        1.0 if largest == expected else (both - expected) / (largest - expected)
+    )
+
+
+@given(LABELINGS)
+@settings(deadline=None)
+def test_nmi_is_the_information_over_the_mean_entropy(pairs):
+    def entropy(values: list[object]) -> float:
+        shares = np.array(list(Counter(values).values())) / len(values)
+        return float(-(shares * np.log(shares)).sum())
+
+    labels, truth = zip(*pairs, strict=True)
+    mean = (entropy(labels) + entropy(truth)) / 2
+    information = entropy(labels) + entropy(truth) - entropy(pairs)
+    assert nmi(labels, truth) == pytest.approx(information / mean if mean > 0 else 1.0, abs=1e-9)
 
 
 @given(LABELINGS, st.permutations(range(4)))

@@ -97,6 +97,17 @@ def test_lambda_of_a_prior():
     assert list(lam_of_prior([1.0], 1)) == [0]
 
 
+def test_a_single_cluster_may_have_the_lambda_of_its_prior():
+    """λ = (1 − 1)/1 = 0, which is refused as soon as there are two clusters."""
+    assert list(Problem(PATH, 1, lam_of_prior([1.0], 1)).lam) == [0]
+
+
+def test_shares_are_the_prior_and_sum_to_one():
+    assert Problem(PATH, 4).shares == pytest.approx([0.25] * 4)
+    assert Problem(PATH, 3, lam_of_prior([0.5, 0.3, 0.2], 3)).shares == pytest.approx([0.5, 0.3, 0.2])
+    assert Problem(PATH, 2, [1.0, 3.0]).shares == pytest.approx([2 / 3, 1 / 3])  # peaks at ½ and ¼
+
+
 @given(st.integers(2, 40), st.integers(1, 20))
 def test_the_balance_is_largest_at_the_prior(n_parts, share):
     share = min(share, n_parts - 1)
@@ -161,6 +172,7 @@ def test_lambda_is_copied():
         (lambda: Problem(PATH, -2), "n_clusters.*-2"),
         (lambda: Problem(PATH, 2.0), "n_clusters.*2.0"),
         (lambda: Problem(PATH, True), "n_clusters.*True"),
+        (lambda: Problem(PATH, np.True_), "n_clusters.*True"),
         (lambda: Problem(PATH, 5), "n_clusters=5.*4 vertices"),
         (lambda: Problem(PATH, 2, [1.0, 1.0, 1.0]), "lam.*2 numbers"),
         (lambda: Problem(PATH, 2, [1.0, 0.0]), "lam.*positive"),
@@ -184,6 +196,8 @@ def test_lambda_is_copied():
         (lambda: balanced_cut_energy(PATH, [0, 1, 2, 0], [1.0, 1.0]), "found 2"),
         (lambda: balanced_cut_energy(PATH, [0, 1, 1, 0], -1.0), "lam"),
         (lambda: lam_of_prior([0.5, 0.4], 2), "class_prior.*0.9"),
+        (lambda: lam_of_prior([0.5, 0.4999], 2), "class_prior.*0.9999"),
+        (lambda: lam_of_prior([1.0, 1e-9], 2), "class_prior leaves nothing for the other clusters"),
         (lambda: lam_of_prior([1.5, -0.5], 2), "class_prior.*-0.5"),
         (lambda: lam_of_prior([1.0, 0.0], 2), "class_prior"),
         (lambda: lam_of_prior([0.5, np.nan], 2), "class_prior.*nan"),
