@@ -1,4 +1,4 @@
-"""When a run stops: the collapse, the weak descent estimate, and the order of the reasons, each from numbers by hand."""
+"""When a run stops: the collapse, the weak descent estimate and the order of the reasons, from numbers by hand."""
 
 from __future__ import annotations
 

@@ -22,6 +22,8 @@ from tautcut import Graph, formats, knn_graph
 from tautcut.cli import main
 from tautcut.errors import InputError
 from tautcut.formats import Labelling, known_labels, read, read_labels, write_graph, write_labels
+from tautcut.formats import graphs as graphs_module
+from tautcut.formats import labels as labels_module
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("anndata")
@@ -214,6 +216,13 @@ def test_an_id_that_would_break_an_edge_list_is_refused(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.parametrize("bad", ["", " a", "#a", "%a", "a,b", "a;b", 'a"b', "a\nb"])
+def test_every_id_that_would_not_come_back_is_refused(tmp_path, bad):
+    with pytest.raises(InputError, match="cannot stand in an edge list"):
+        write_graph(tmp_path / "g.edges", Graph.from_edges([(0, 1)]), np.array(["a", bad]))
+    assert os.listdir(tmp_path) == []
+
+
 def test_isolated_vertices_stay_in_a_metis_file(tmp_path):
     graph = Graph.from_edges([(0, 2)], n_vertices=4)
     write_graph(tmp_path / "g.graph", graph, np.arange(4))
@@ -223,7 +232,10 @@ def test_isolated_vertices_stay_in_a_metis_file(tmp_path):
 def test_metis_weights_of_vertices_are_skipped(tmp_path):
     path = tmp_path / "g.graph"
     path.write_text("3 2 011 2\n9 9 2 5\n9 9 1 5 3 7\n9 9 2 7\n")
-    assert read(path).content.to_scipy().toarray().tolist() == [[0, 5, 0], [5, 0, 7], [0, 7, 0]]
+    expected = [[0, 5, 0], [5, 0, 7], [0, 7, 0]]
+    assert read(path).content.to_scipy().toarray().tolist() == expected
+    path.write_text("3 2 111\n9 9 2 5\n9 9 1 5 3 7\n9 9 2 7\n")  # a size and a weight of each vertex
+    assert read(path).content.to_scipy().toarray().tolist() == expected
 
 
 @pytest.fixture
@@ -252,11 +264,12 @@ def test_labels_as_text(tmp_path, found, suffix):
 def test_labels_as_json(tmp_path, found):
     write_labels(tmp_path / "labels.json", found, source=tmp_path / "digits.csv")
     content = json.loads((tmp_path / "labels.json").read_text())
-    assert content["energy"] == 0.5
-    assert content["classes"] == list(range(10))
+    assert (content["energy"], content["status"]) == (0.5, "Done.")
     assert [one["id"] for one in content["vertices"]] == found.ids.tolist()
-    assert content["vertices"][3]["label"] == 3
-    assert np.argmax(content["vertices"][3]["memberships"]) == 3
+    assert content["classes"] == list(range(10))
+    assert [one["label"] for one in content["vertices"]] == found.labels.tolist()
+    assert np.allclose([one["confidence"] for one in content["vertices"]], found.confidence, atol=1e-6)
+    assert np.allclose([one["memberships"] for one in content["vertices"]], found.memberships)
 
 
 def test_labels_as_an_array(tmp_path, found):
@@ -276,7 +289,20 @@ def test_labels_as_parquet(tmp_path, found):
     assert table.column_names == found.columns
     assert table["id"].to_pylist() == found.ids.tolist()
     assert table["label"].to_pylist() == found.labels.tolist()
-    assert np.allclose(table["membership_9"].to_numpy(), found.memberships[:, 9])
+    assert np.allclose(table["confidence"].to_numpy(), found.confidence)
+    columns = [table[f"membership_{r}"].to_numpy() for r in range(10)]
+    assert np.allclose(np.column_stack(columns), found.memberships)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv"])
+def test_labels_that_look_like_formulas_come_back_as_they_were(tmp_path, suffix):
+    words = np.array(["=cmd()", "+1", "@x", "plain"])
+    path, ids = tmp_path / f"labels{suffix}", np.arange(4)
+    write_labels(path, Labelling(ids, words, np.ones(4), np.eye(4), np.sort(words)), source=tmp_path / "x.csv")
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="," if suffix == ".csv" else "\t"))
+    assert [row["label"] for row in rows] == ["'=cmd()", "'+1", "'@x", "plain"]
+    assert read_labels(path, ids).tolist() == words.tolist()
 
 
 def test_labels_in_a_copy_of_an_h5ad(make, found):
@@ -302,19 +328,43 @@ def test_an_h5ad_is_a_copy_or_nothing(tmp_path, found):
         write_labels(tmp_path / "labels.h5ad", found, source=tmp_path / "digits.csv")
 
 
-def test_a_writer_that_fails_leaves_what_was_there(tmp_path, found, monkeypatch):
-    path = tmp_path / "labels.json"
-    path.write_text("before")
+def torn(error: BaseException):
+    """A writer that dies with half of its file written."""
 
-    def full(*given, **named):
-        raise OSError(28, "No space left on device")
+    def write(path, *given):
+        path.write_bytes(b"half of a fi")
+        raise error
 
-    monkeypatch.setattr(Path, "write_text", full)
-    with pytest.raises(OSError, match="No space"):
-        write_labels(path, found, source=tmp_path / "digits.csv")
-    monkeypatch.undo()
-    assert path.read_text() == "before"
-    assert os.listdir(tmp_path) == ["labels.json"]
+    return write
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=["disk", "ctrl-c"])
+@pytest.mark.parametrize("is_there", [False, True])
+@pytest.mark.parametrize("suffix", list(labels_module._WRITERS))
+def test_labels_are_written_whole_or_not_at_all(make, found, monkeypatch, suffix, is_there, error):
+    source = make("digits.h5ad")
+    path = source.with_name(f"labels{suffix}")
+    if is_there:
+        path.write_text("before")
+    monkeypatch.setitem(labels_module._WRITERS, suffix, torn(error))
+    with pytest.raises(type(error)):
+        write_labels(path, found, source=source)
+    assert sorted(os.listdir(path.parent)) == sorted([source.name, path.name] if is_there else [source.name])
+    assert not is_there or path.read_text() == "before"
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=["disk", "ctrl-c"])
+@pytest.mark.parametrize("is_there", [False, True])
+@pytest.mark.parametrize("suffix", formats.GRAPH_SUFFIXES)
+def test_graphs_are_written_whole_or_not_at_all(tmp_path, graph, monkeypatch, suffix, is_there, error):
+    path = tmp_path / f"graph{suffix}"
+    if is_there:
+        path.write_text("before")
+    monkeypatch.setitem(graphs_module._WRITERS, suffix, torn(error))
+    with pytest.raises(type(error)):
+        write_graph(path, graph, np.arange(N))
+    assert os.listdir(tmp_path) == ([path.name] if is_there else [])
+    assert not is_there or path.read_text() == "before"
 
 
 # ---------------------------------------------------------------- bad files
@@ -494,7 +544,7 @@ def test_wherever_a_file_is_cut_reading_it_ends_in_a_sentence(tmp_path_factory, 
     WRITERS[name](path, *digits, graph)
     content = path.read_bytes()
     path.write_bytes(content[: cut % (len(content) - 2)])
-    with pytest.raises(InputError):
+    with pytest.raises(InputError, match=rf"{name}"):
         read(path)
 
 
@@ -744,9 +794,15 @@ def test_pictures_and_small_types(tmp_path):
     assert data.image_shape == (4, 3)
     np.save(path, np.ones((5, 2), dtype=bool))
     assert read(path).content.dtype == np.uint8
-    for array in (np.ones(5), np.ones((5, 2), dtype=complex), np.array([["a", "b"]]), np.ones((0, 3)), np.ones((3, 0))):
+    for array, words in (
+        (np.ones(5), r"shape \(5,\)"),
+        (np.ones((5, 2), dtype=complex), "complex128"),
+        (np.array([["a", "b"]]), "<U1"),
+        (np.ones((0, 3)), r"\(0, 3\)"),
+        (np.ones((3, 0)), r"\(3, 0\)"),
+    ):
         np.save(path, array)
-        with pytest.raises(InputError):
+        with pytest.raises(InputError, match=words):
             read(path)
 
 

@@ -99,6 +99,13 @@ def test_duplicates_are_summed_and_booleans_stay_one():
         Graph.from_any(unsorted)
 
 
+def test_stored_zeros_are_no_edges():
+    at = ([0, 1, 1, 2, 0, 2], [1, 0, 2, 1, 2, 0])
+    graph = Graph.from_any(sp.csr_matrix(([3.0, 3.0, 0.0, 0.0, 0.0, 0.0], at), shape=(3, 3)))
+    assert (graph.n_edges, graph.indices.tolist(), graph.components()[0]) == (1, [1, 0], 2)
+    assert Graph.from_edges([(0, 1), (1, 2)], [2.0, 0.0]).n_edges == 1
+
+
 def test_the_callers_matrix_is_left_unsorted():
     W = sp.csr_matrix(([1.0, 2.0, 2.0, 1.0], [2, 1, 0, 0], [0, 2, 3, 4]), shape=(3, 3))
     graph = Graph.from_any(W)

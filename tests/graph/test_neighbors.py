@@ -152,6 +152,42 @@ def test_self_tuning_weights_by_the_formula():
     assert W[i, j] == pytest.approx(np.exp(-(distances[i, 0] ** 2) / (distances[i, 1] * distances[j, 1])))
 
 
+def test_points_whose_nearest_are_copies_are_scaled_by_the_first_apart():
+    """Eight copies at 0, others at 3 and 7: s = 3 for a copy, whose 7th neighbour is a copy; 3 and 7 for the others."""
+    X = np.r_[np.zeros(8), 3.0, 7.0][:, None]
+    W = dense(knn_graph(X, 9, weights="self-tuning"))
+    assert W[0, 1] == 1
+    assert W[0, 8] == pytest.approx(np.exp(-(3.0**2) / (3 * 3)))
+    assert W[0, 9] == pytest.approx(np.exp(-(7.0**2) / (3 * 7)))
+    assert W[8, 9] == pytest.approx(np.exp(-(4.0**2) / (3 * 7)))
+
+
+def test_points_with_none_but_copies_around_take_the_smallest_scale():
+    """Nine copies know no distance at all; the points at 5, 6 and 9 have s = 5, 6 and 9, and are not joined to all."""
+    X = np.r_[np.zeros(9), 5.0, 6.0, 9.0][:, None]
+    W = dense(knn_graph(X, 8, weights="self-tuning"))
+    assert W[0, 1] == 1
+    assert W[0, 9] == pytest.approx(np.exp(-(5.0**2) / (5 * 5)))
+    assert W[0, 10] == pytest.approx(np.exp(-(6.0**2) / (5 * 6)))
+
+
+def test_another_search_may_find_the_neighbors():
+    """It is asked for dense points alone; what it returns is the graph."""
+    asked = []
+
+    def finder(points: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        asked.append((points.shape, k))
+        return (np.arange(len(points)) + 1)[:, None] % len(points), np.ones((len(points), 1))
+
+    graph, report = neighbor_graph(POINTS, 1, finder=finder)
+    assert asked == [((60, 3), 1)]
+    assert np.array_equal(dense(graph), adjacency((np.arange(60) + 1)[:, None] % 60))
+    assert report == neighbors.NeighborReport(60, 3, 1, "exact")
+    found = dense(neighbor_graph(sp.csr_matrix(POINTS), 1, finder=finder)[0])
+    assert np.array_equal(found, adjacency(brute_force(POINTS, 1)[0]))
+    assert len(asked) == 1
+
+
 def test_gaussian_weights_by_the_formula():
     indices, distances = brute_force(POINTS, 5)
     W = dense(knn_graph(POINTS, 5, weights="gaussian"))
