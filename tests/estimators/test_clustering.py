@@ -19,11 +19,12 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from strategies import planted_graph
+from strategies import noisy_start, planted_graph
 from tautcut import Graph, MTVClustering, balanced_cut_energy
-from tautcut.algorithm.stopping import Status
+from tautcut.algorithm.solver import solve
+from tautcut.algorithm.stopping import Status, StopRule
 from tautcut.errors import GraphWarning, InputError
-from tautcut.problem import lam_of_prior
+from tautcut.problem import Problem, lam_of_prior
 from tautcut.search.driver import agreeing_memberships
 
 R = 3
@@ -133,6 +134,41 @@ def test_both_algorithms_find_the_blocks() -> None:
         assert same_clusters(on_graph(algorithm=algorithm, search="none").fit_predict(GRAPH), BLOCKS)
 
 
+@pytest.mark.parametrize(
+    "engine",
+    [{"device": "reference"}, {"device": "cpu", "dtype": "float32"}, {"device": "cpu", "dtype": "float64"}],
+    ids=str,
+)
+@pytest.mark.parametrize("limits", [{"tol": 0.0, "max_iter": 12}, {"tol": 0.05, "max_iter": 2000}], ids=str)
+def test_the_paper_without_a_search_is_algorithm_1_bit_for_bit(engine: dict[str, str], limits: dict[str, Any]) -> None:
+    """Every knob of a run reaches the solver: start, prior, engine, precision and both limits."""
+    prior, start = [0.5, 0.3, 0.2], noisy_start(BLOCKS, R, seed=1, trust=0.2)
+    model = on_graph(init=start, algorithm="paper", search="none", class_prior=prior, **engine, **limits).fit(GRAPH)
+    expected = solve(Problem(GRAPH, R, lam_of_prior(prior, R)), start, stop=StopRule(**limits), **engine)
+    np.testing.assert_array_equal(model.memberships_, expected.memberships)
+    np.testing.assert_array_equal(model.labels_, expected.partition.labels)
+    assert model.history_ == expected.history
+    assert (model.energy_, model.relaxed_energy_) == (expected.partition.energy, expected.relaxed_energy)
+    assert (model.status_, model.n_iter_) == (expected.status, expected.n_iter)
+    assert model.status_ is (Status.CONVERGED if limits["tol"] else Status.BUDGET_SPENT)
+
+
+def test_the_fast_algorithm_stops_where_the_partition_has_settled() -> None:
+    for algorithm, status in (("fast", Status.SETTLED), ("paper", Status.BUDGET_SPENT)):
+        model = on_graph(init="random", search="none", algorithm=algorithm, tol=0.0, max_iter=300).fit(GRAPH)
+        assert model.status_ is status
+
+
+def test_more_starts_and_a_search_find_less_to_cut() -> None:
+    """On one iteration from noise, so that the knobs and not the algorithm decide."""
+    brief = {"init": "random", "max_iter": 1}
+    one, eight = (on_graph(search="none", n_init=n, **brief).fit(GRAPH).energy_ for n in (1, 8))
+    searched = on_graph(search="short", n_init=1, **brief).fit(GRAPH).energy_
+    ncut = on_graph(search="none", n_init=1, **{**brief, "init": "ncut"}).fit(GRAPH).energy_
+    assert searched < eight < one
+    assert ncut < one
+
+
 def test_agreeing_memberships_keep_the_simplex_and_follow_the_labels() -> None:
     F = np.array([[0.2, 0.5, 0.3], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0], [1 / 3, 1 / 3, 1 / 3]])
     labels = np.array([0, 1, 2, 2])
@@ -181,9 +217,13 @@ def test_class_prior_shapes_the_sizes() -> None:
 
 
 def test_min_cluster_size_holds() -> None:
-    for smallest in (10, 20):
-        model = on_graph(min_cluster_size=smallest).fit(GRAPH)
-        assert np.bincount(model.labels_, minlength=R).min() >= smallest
+    """Two cliques of 20 and one of 6 in a row: three clusters are the cliques, unless that is too small."""
+    first = np.repeat([0, 20, 40], [20, 20, 6])
+    inside = [(i, j) for i in range(46) for j in range(i) if first[i] == first[j]]
+    graph = Graph.from_edges([*inside, (0, 20), (21, 40)])
+    for smallest, sizes in ((None, [6, 20, 20]), (6, [6, 20, 20]), (7, None), (12, None)):
+        found = sorted(np.bincount(on_graph(min_cluster_size=smallest).fit(graph).labels_, minlength=R))
+        assert found == sizes if sizes else found[0] >= smallest
 
 
 def test_more_neighbors_than_points_is_a_warning_and_the_complete_graph() -> None:
@@ -212,6 +252,16 @@ def test_the_same_seed_gives_the_same_fit() -> None:
 @pytest.mark.parametrize("state", [None, 0, 3, 2**40, np.int64(5), np.random.default_rng(0), np.random.RandomState(0)])
 def test_every_kind_of_random_state_runs(state: Any) -> None:
     assert set(on_graph(random_state=state).fit_predict(GRAPH)) == set(range(R))
+
+
+def test_another_seed_is_another_fit() -> None:
+    def fitted(state: Any) -> np.ndarray:
+        return on_graph(init="random", search="none", max_iter=2, random_state=state).fit(GRAPH).memberships_
+
+    assert not np.array_equal(fitted(0), fitted(1))
+    assert not np.array_equal(fitted(None), fitted(None))
+    np.testing.assert_array_equal(fitted(5), fitted(np.int64(5)))
+    np.testing.assert_array_equal(fitted(5), fitted(np.random.default_rng(5)))
 
 
 def test_a_random_state_of_the_old_kind_is_reproducible() -> None:

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from strategies import planted_graph
 from tautcut import Graph, MTVClassifier, MTVClustering, balanced_cut_energy
+from tautcut.algorithm.stopping import Status
 
 # Half of these graphs fall into pieces on purpose; the warnings have tests of their own.
 pytestmark = pytest.mark.filterwarnings("ignore::tautcut.errors.GraphWarning")
@@ -193,6 +194,7 @@ def test_the_smallest_budget_ends() -> None:
 
 
 def test_no_tolerance_ends_by_the_budget() -> None:
-    model = fitted(planted_graph(3, 6, seed=1), 3, tol=0.0, max_iter=300, search="none")
-    assert model.n_iter_ <= 300
+    model = fitted(planted_graph(3, 6, seed=1), 3, tol=0.0, max_iter=300, search="none", algorithm="paper")
+    assert model.status_ is Status.BUDGET_SPENT
+    assert model.n_iter_ == 300
     assert set(model.labels_) == {0, 1, 2}

@@ -205,6 +205,8 @@ def test_clusters_smaller_than_a_neighborhood():
     assert finding.severity == "warning"
     assert finding.advice == "Ask for at most 1 clusters, or lower n_neighbors."
     assert found(CLEAR, "cluster size", 4).severity == "info"
+    assert found(ring(12), "cluster size", 4).severity == "info"  # a vertex and its two neighbours fit exactly
+    assert found(ring(12), "cluster size", 5).severity == "warning"
 
 
 @given(graphs(max_vertices=9), st.integers(1, 4))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import subprocess
 import sys
 from dataclasses import FrozenInstanceError, replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -54,7 +56,8 @@ def test_a_record_says_what_was_run_and_what_came_out(blobs, fitted):
     assert record.energy == model.energy_
     assert record.purity == purity(model.labels_, blobs[1]) > 0.9
     assert record.sizes == tuple(np.bincount(model.labels_))
-    assert record.status == str(model.status_)
+    assert (record.status, record.n_iter) == (str(model.status_), model.n_iter_)
+    assert record.n_iter > 0
     assert record.seconds > 0
     assert not hasattr(given, "labels_"), "the given model must stay as it was"
 
@@ -98,14 +101,15 @@ def test_the_warm_up_is_off_the_clock(blobs, monkeypatch):
         return float(len(events))
 
     def watched_fit(self, X, y=None):
-        events.append(f"fit {self.max_iter}")
+        events.append(f"fit {self.max_iter} {self.n_init}")
         return fit(self, X, y)
 
     monkeypatch.setattr(runs.time, "perf_counter", tick)
     monkeypatch.setattr(MTVClustering, "fit", watched_fit)
     model = MTVClustering(3, n_neighbors=12, device="reference", max_iter=50, random_state=0)
-    run_estimator(model, blobs[0], data="blobs", warm_up=True)
-    assert events == ["fit 1", "tick", "fit 50", "tick"]
+    record = run_estimator(model, blobs[0], data="blobs", warm_up=True)[1]
+    assert events == ["fit 1 1", "tick", "fit 50 auto", "tick"]
+    assert record.seconds == 2.0  # the clock said 2 and 4
 
 
 def test_an_interrupted_warm_up_interrupts_the_run(blobs, monkeypatch):
@@ -148,6 +152,12 @@ def test_an_infinite_energy_is_still_json(blobs, monkeypatch):
     assert written.energy is None
     assert written.sizes == (30, 30, 0)
     assert json.loads(written.to_json())["energy"] is None
+
+
+def test_an_empty_cluster_has_its_place_among_the_sizes(fitted):
+    model = copy.copy(fitted[1])
+    written = runs._record(model, np.where(model.labels_ == 1, 0, model.labels_), data="x", truth=None, seconds=1.0)
+    assert written.sizes == (np.isin(model.labels_, [0, 1]).sum(), 0, (model.labels_ == 2).sum())
 
 
 def test_a_record_is_one_line_that_reads_back(record):
@@ -205,10 +215,32 @@ def test_every_setting_becomes_json(setting, plain):
     assert json.loads(json.dumps(plain_setting(setting), allow_nan=False)) == plain
 
 
-@pytest.mark.parametrize("line", ["[1]", '{"data": "blobs"}'])
+@pytest.mark.parametrize("line", ["[1]", '{"data": "blobs"}', '{"colour": "red"}'])
 def test_json_that_is_no_record_is_an_error(line):
     with pytest.raises(InputError, match="a run record has the fields"):
         RunRecord.from_json(line)
+
+
+def test_a_record_with_a_field_too_many_is_an_error(record):
+    with pytest.raises(InputError, match=r"a run record has the fields .*found .*'colour'"):
+        RunRecord.from_json(json.dumps({**json.loads(record.to_json()), "colour": "red"}))
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
+    path, write = tmp_path / "table.md", Path.write_text
+    path.write_text("before")
+
+    def torn(self, text, **named):
+        write(self, text[:2], **named)
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space"):
+        patch.setattr(Path, "write_text", torn)
+        records.write_whole(path, "after")
+    assert path.read_text() == "before"
+    records.write_whole(path, "after\n")
+    assert path.read_bytes() == b"after\n"
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_drawn_labels_are_true_and_as_many_as_asked_for(blobs):

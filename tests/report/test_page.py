@@ -103,14 +103,64 @@ class Elements(HTMLParser):
 
 def test_the_numbers_are_those_of_the_run(result, tmp_path):
     data = read(write_page(tmp_path / "page.html", result))
-    partition, clusters = result.partition, data["clusters"]
-    assert [one["size"] for one in clusters] == partition.sizes.tolist()
-    assert [one["term"] for one in clusters] == pytest.approx(partition.terms, rel=1e-5)
-    assert data["summary"]["energy"] == pytest.approx(partition.energy, rel=1e-5)
-    assert data["summary"]["status"] == str(result.status)
-    assert data["summary"]["n_labelled"] == 2
-    assert data["history"][-1]["iterations"] == result.n_iter
-    assert data["history"][-1]["relaxed"] == pytest.approx(result.relaxed_energy, rel=1e-5)
+    graph, partition, labels = result.problem.graph, result.partition, result.partition.labels
+    W = graph.to_scipy().toarray()
+    is_inside = labels[:, None] == labels
+    sure = confidence(graph, labels, N_BLOCKS)
+    assert data["summary"] == {
+        "n_points": N, "n_edges": graph.n_edges, "n_clusters": N_BLOCKS, "lam": N_BLOCKS - 1, "n_labelled": 2,
+        "is_unweighted": False, "energy": short(partition.energy), "relaxed_energy": short(result.relaxed_energy),
+        "status": str(result.status), "n_iter": result.n_iter, "kept": short(W[is_inside].sum() / W.sum()),
+        "confidence": short(sure.mean()), "doubtful": (sure < 1 / 3).sum(), "doubtful_below": short(1 / 3),
+    }  # fmt: skip
+    assert short(result.relaxed_energy) != short(partition.energy)
+    for r, one in enumerate(data["clusters"]):
+        inside = labels == r
+        assert one == {
+            "name": str(r), "colour": r, "size": inside.sum(), "term": short(partition.terms[r]),
+            "volume": short(W[inside].sum()), "cut": short(W[inside][:, ~inside].sum()),
+            "confidence": short(sure[inside].mean()),
+        }  # fmt: skip
+    assert data["history"] == [
+        {"iterations": one.iterations, "relaxed": short(one.relaxed_energy), "energy": short(one.energy)}
+        for one in result.history
+    ]
+
+
+def short(value: float) -> Any:
+    """The number as far as the page has it: six digits."""
+    return pytest.approx(float(value), rel=1e-5)
+
+
+def test_doubtful_points_are_counted(tmp_path):
+    noise = result_of(planted_graph(2, 12, seed=0), np.r_[np.zeros(12, int), np.arange(12) % 3], 3)
+    doubtful = (confidence(noise.problem.graph, noise.partition.labels, 3) < 1 / 3).sum()
+    assert 0 < doubtful < 24
+    assert read(write_page(tmp_path / "page.html", noise))["summary"]["doubtful"] == doubtful
+
+
+def test_a_long_history_is_thinned_and_keeps_its_ends(result, tmp_path, monkeypatch):
+    monkeypatch.setattr(content, "HISTORY_STEPS", 5)
+    steps = tuple(replace(result.history[0], outer=k, iterations=3 * k) for k in range(41))
+    shown = read(write_page(tmp_path / "page.html", replace(result, history=steps)))["history"]
+    assert [one["iterations"] for one in shown] == [0, 30, 60, 90, 120]
+
+
+def test_lambda_is_shown_if_it_is_one_number(tmp_path):
+    graph, labels = planted_graph(2, 6, seed=0), np.repeat([0, 1], 6)
+    for lam, shown in (([1.5, 1.5], 1.5), ([1.0, 2.0], None)):
+        data = read(write_page(tmp_path / "page.html", result_of(graph, labels, 2, lam=lam)))
+        assert data["summary"]["lam"] == shown
+
+
+def test_of_many_clusters_the_largest_are_shown_and_the_table_has_all(tmp_path, monkeypatch):
+    monkeypatch.setattr(content, "SHOWN_CLUSTERS", 2)
+    labels = np.repeat([0, 1, 2, 3], [4, 9, 3, 8])
+    data = read(write_page(tmp_path / "page.html", result_of(planted_graph(2, 12, seed=0), labels, 4)))
+    assert [one["size"] for one in data["clusters"]] == [4, 9, 3, 8]
+    assert data["shown"] == [1, 3]
+    assert len(data["matrix"]) == len(data["representatives"]) == len(data["profiles"]) == 2
+    assert {one["vertex"] for one in data["representatives"][1]} <= set(range(16, 24))
 
 
 def test_the_matrix_adds_up_to_the_cuts(result, tmp_path):
@@ -121,6 +171,9 @@ def test_the_matrix_adds_up_to_the_cuts(result, tmp_path):
     np.testing.assert_allclose(cut / balance, result.partition.terms, rtol=1e-4)
     np.testing.assert_allclose([one["cut"] for one in data["clusters"]], cut, rtol=1e-4)
     assert matrix.sum() == pytest.approx(result.problem.graph.weights.sum(), rel=1e-4)
+    W, labels = result.problem.graph.to_scipy().toarray(), result.partition.labels
+    between = [[W[labels == r][:, labels == s].sum() for s in range(N_BLOCKS)] for r in range(N_BLOCKS)]
+    np.testing.assert_allclose(matrix, between, rtol=1e-5)
 
 
 def test_the_map_shows_every_vertex_once_with_its_cluster_and_confidence(result, tmp_path):
@@ -150,7 +203,12 @@ def test_doubtful_points_are_the_least_certain_free_ones(result, tmp_path):
     assert values == sorted(values)
     assert values[0] == pytest.approx(sure[~result.problem.is_labelled].min(), abs=1e-5)
     assert not result.problem.is_labelled[[one["vertex"] for one in doubtful]].any()
-    assert all(one["other"] not in (None, one["cluster"]) for one in doubtful)
+    W, labels = result.problem.graph.to_scipy().toarray(), result.partition.labels
+    for one in doubtful:
+        votes = np.bincount(labels, W[one["vertex"]], N_BLOCKS)
+        assert one["cluster"] == labels[one["vertex"]]
+        assert one["other"] == np.where(np.arange(N_BLOCKS) == one["cluster"], -1, votes).argmax()
+        assert votes[one["other"]] > 0
 
 
 def test_representatives_are_members_and_not_neighbors_of_one_another(result, tmp_path):
@@ -162,14 +220,29 @@ def test_representatives_are_members_and_not_neighbors_of_one_another(result, tm
         assert (result.partition.labels[vertices] == cluster).all()
         first = vertices[:3]  # a block of thirty has room for these
         assert W[first][:, first].nnz == 0
+        assert vertices[0] in deepest(result, cluster)
+
+
+def deepest(result: Result, cluster: int) -> list[int]:
+    """The members whose neighbours' neighbours are surest, by the mean of means."""
+    W = result.problem.graph.to_scipy().toarray()
+    W /= W.sum(axis=1, keepdims=True)
+    depth = W @ W @ confidence(result.problem.graph, result.partition.labels, N_BLOCKS)
+    members = np.flatnonzero(result.partition.labels == cluster)
+    return members[depth[members] > depth[members].max() - 1e-5].tolist()
 
 
 def test_profiles_are_sorted_columns_of_the_memberships(result, tmp_path):
     profiles = read(write_page(tmp_path / "page.html", result))["profiles"]
     for r, profile in enumerate(profiles):
         column = np.sort(result.memberships[:, r])[::-1]
-        np.testing.assert_allclose(profile["values"], column[profile["ranks"]], atol=1e-3)
-        assert profile["inside"] > profile["outside"]
+        is_member = result.partition.labels == r
+        ranks = profile["ranks"]
+        assert (ranks[0], ranks[-1]) == (0, 2 * is_member.sum() - 1)
+        np.testing.assert_allclose(profile["values"], column[ranks], atol=1e-3)
+        assert profile["inside"] == short(result.memberships[is_member, r].mean())
+        assert profile["outside"] == short(result.memberships[~is_member, r].mean())
+        assert profile["soft"] == (result.memberships[is_member, r] < 0.5).sum()
 
 
 def test_typical_features_are_found_in_dense_and_sparse_data(result, tmp_path):
@@ -182,8 +255,22 @@ def test_typical_features_are_found_in_dense_and_sparse_data(result, tmp_path):
     )
     assert dense == sparse
     assert dense[2][0]["name"] == "column 7"
-    assert dense[2][0]["mean"] == pytest.approx(X[result.partition.labels == 2, 7].mean(), rel=1e-4)
-    assert dense[2][0]["shift"] > 1 > -1 > dense[0][0]["shift"] - dense[2][0]["shift"]
+    for r, few in enumerate(dense):
+        means = X[result.partition.labels == r].mean(axis=0)
+        shift = (means - X.mean(axis=0)) / X.std(axis=0)
+        assert [one["name"] for one in few] == [names[j] for j in np.argsort(-np.abs(shift), kind="stable")[:5]]
+        for one in few:
+            j = names.index(one["name"])
+            assert (one["mean"], one["overall"]) == (short(means[j]), short(X[:, j].mean()))
+            assert one["shift"] == pytest.approx(shift[j], rel=1e-4)
+
+
+def test_a_constant_feature_sets_nothing_apart(result, tmp_path):
+    X = np.full((N, 2), 0.1)
+    X[:, 1] = result.partition.labels
+    typical = read(write_page(tmp_path / "page.html", result, features=X))["typical"]
+    assert [few[0]["name"] for few in typical] == ["feature 1"] * N_BLOCKS
+    assert [few[1]["shift"] for few in typical] == pytest.approx([0] * N_BLOCKS, abs=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["uint8", "float32", "bool"])
@@ -191,6 +278,7 @@ def test_thumbnails_are_the_images_scaled_to_black_and_white(result, tmp_path, k
     images = (np.random.default_rng(0).random((N, 5, 7)) * 16).astype(kind)
     images[0] = 0
     points = read(write_page(tmp_path / "page.html", result, images=images))["representatives"][1]
+    assert len(points) == content.REPRESENTATIVES
     for point in points:
         head, body = point["image"].split(",")
         assert head == "data:image/png;base64"
@@ -203,8 +291,10 @@ def test_large_images_become_small_thumbnails(result, tmp_path):
     images = np.broadcast_to(np.arange(150.0)[:, None], (N, 150, 100))
     point = read(write_page(tmp_path / "page.html", result, images=images))["uncertain"][0]
     grey = imread(io.BytesIO(base64.b64decode(point["image"].split(",")[1])), format="png")
+    assert grey.shape == (38, 25)  # by four, so that the longer side is at most 48
     assert max(grey.shape) <= content.THUMBNAIL
-    assert (np.diff(grey[:, 0]) > 0).all()
+    rows = np.minimum(np.arange(152), 149).reshape(38, 4).mean(axis=1)
+    np.testing.assert_allclose(grey, np.tile(rows[:, None] / 149, (1, 25)), atol=1 / 255)
 
 
 def test_settings_versions_and_findings_are_there(result, tmp_path):
@@ -217,8 +307,10 @@ def test_settings_versions_and_findings_are_there(result, tmp_path):
     assert "components" in [finding["name"] for finding in data["findings"]]
 
 
-def test_clusters_are_called_by_their_numbers(result, tmp_path):
-    assert read(write_page(tmp_path / "page.htm", result))["clusters"][0]["name"] == "0"
+def test_clusters_are_called_by_their_names_or_by_their_numbers(result, tmp_path):
+    for names, shown in ((None, ["0", "1", "2", "3"]), (["a", "b", 3, None], ["a", "b", "3", "None"])):
+        data = read(write_page(tmp_path / "page.htm", result, names=names))
+        assert [one["name"] for one in data["clusters"]] == shown
 
 
 def test_with_labels_the_page_speaks_of_classes(result, tmp_path):
@@ -307,6 +399,7 @@ def test_seventy_thousand_points_stay_below_five_megabytes(tmp_path):
     drawn = read(path)["map"]
     vertices = unpacked(drawn["vertex"], "<u4")
     assert len(np.unique(vertices)) == len(drawn["ids"]) == content.MAP_POINTS
+    assert 0 < unpacked(drawn["edges"], "<u2").size <= 2 * content.MAP_EDGES
     listed = [one["vertex"] for few in read(path)["representatives"] for one in few]
     assert np.isin(listed, vertices).all()
 
