@@ -13,7 +13,8 @@ from tautcut import suggestion
 from tautcut.algorithm.observers import Progress
 from tautcut.errors import InputError, InterruptedRunWarning
 from tautcut.graph import Graph
-from tautcut.problem import balanced_cut_energy
+from tautcut.metrics import ari
+from tautcut.problem import Problem, balanced_cut_energy
 from tautcut.suggestion import CurvePoint, Suggestion, suggest_n_clusters
 
 FOUR = planted_graph(4, 60, seed=0)
@@ -79,6 +80,26 @@ def test_the_shares_give_the_modularity_of_networkx(is_weighted):
     assert (shares - cut - shares**2).sum() == pytest.approx(expected)
 
 
+def test_a_point_is_the_better_of_two_runs_and_how_far_they_agree(monkeypatch):
+    graph = random_graph(40, 120, seed=1)
+    problem, rng = Problem(graph, 3), np.random.default_rng(0)
+    first, second = (problem.partition(rng.integers(0, 3, 40)) for _ in range(2))
+    assert first.energy != second.energy
+    better = min(first, second, key=lambda partition: partition.energy)
+    clusters = [set(np.flatnonzero(better.labels == r).tolist()) for r in range(3)]
+    network = networkx.from_scipy_sparse_array(graph.to_scipy())
+    leaving = [networkx.cut_size(network, one) / networkx.volume(network, one) for one in clusters]
+    for order in ([first, second], [second, first]):
+        runs = iter(order)
+        monkeypatch.setattr(suggestion, "_partition", lambda problem, rng, runs=runs: next(runs))
+        point = suggestion._point(problem, rng)
+        assert (point.n_clusters, point.energy) == (3, better.energy)
+        assert point.stability == pytest.approx(ari(first.labels, second.labels))
+        assert point.stability < 0.5
+        assert point.modularity == pytest.approx(networkx.community.modularity(network, clusters))
+        assert point.leakage == pytest.approx(max(leaving))
+
+
 def test_the_same_seed_gives_the_same_curve(four):
     assert str(suggest_n_clusters(FOUR, range(2, 7), random_state=0)) == str(four)
 
@@ -119,6 +140,8 @@ def test_the_largest_jump_of_the_leakage_is_suggested():
 
 def test_a_jump_counts_only_where_the_mean_term_rises():
     assert told((2, 1.0, 0.02), (3, 1.5, 0.2), (4, 4.0, 0.3), (5, 6.0, 0.31)).n_clusters == 3
+    assert told((2, 1.0, 0.02), (3, 1.56, 0.2), (4, 1.0, 0.3)).reason.startswith("No number")  # 4 % are no rise
+    assert told((2, 1.0, 0.02), (3, 1.59, 0.2), (4, 1.0, 0.3)).n_clusters == 2
     found = told((2, 1.0, 0.02), (3, 1.5, 0.2), (4, 2.0, 0.3))
     assert found.reason.startswith("No number of clusters stands out")
     assert found.reason.endswith("2 is a guess.")
@@ -149,6 +172,8 @@ def test_observers_see_every_candidate_and_can_stop():
 
     found = suggest_n_clusters(FOUR, range(2, 7), random_state=0, observers=[stop_after_two])
     assert [(step.iterations, step.max_iter, step.phase) for step in seen] == [(1, 5, "suggest"), (2, 5, "suggest")]
+    assert [step.energy for step in seen] == [point.energy for point in found.curve]
+    assert [step.best_energy for step in seen] == [found.curve[0].energy, min(point.energy for point in found.curve)]
     assert [point.n_clusters for point in found.curve] == [2, 3]
     assert not found.is_complete
     assert "Not all candidates were tried." in found.reason
@@ -217,4 +242,11 @@ def test_a_graph_without_edges_is_refused():
 
 def test_as_many_clusters_as_vertices():
     triangle = Graph.from_edges([(0, 1), (1, 2), (0, 2)])
-    assert {point.n_clusters for point in suggest_n_clusters(triangle, [2, 3], random_state=0).curve} == {2, 3}
+    curve = suggest_n_clusters(triangle, [2, 3], random_state=0).curve
+    assert [(point.n_clusters, point.energy) for point in curve] == [(2, 4.0), (3, 3.0)]
+
+
+def test_candidates_are_taken_in_order_and_once():
+    triangle = Graph.from_edges([(0, 1), (1, 2), (0, 2)])
+    curve = suggest_n_clusters(triangle, [3, 2, 3], random_state=0).curve
+    assert [point.n_clusters for point in curve] == [2, 3]

@@ -68,6 +68,9 @@ def test_the_solver_works_without_optional_packages():
     assert "numba" in lines[1]
 
 
-def test_unknown_names_are_refused_and_public_ones_listed():
+def test_unknown_names_are_refused_and_public_ones_are_there():
     assert not hasattr(tautcut, "nonsense")
+    assert set(tautcut.__all__) == {"__version__", *tautcut._HOME}
     assert set(tautcut.__all__) <= set(dir(tautcut))
+    for name in tautcut._HOME:
+        assert getattr(tautcut, name).__name__ == name  # the thing itself, and not one of another name

@@ -23,6 +23,7 @@ from tautcut.algorithm.stopping import Status
 from tautcut.cli import app, main
 from tautcut.formats import read, write_graph
 from tautcut.graph.diagnostics import confidence
+from tautcut.problem import Problem
 
 N, R = 400, 10
 BRIEF = ("--search", "none")
@@ -96,6 +97,12 @@ def test_from_a_table_to_labels(folder, names, digits):
     graph = knn_graph(digits[0], 10)
     energy = float(balanced_cut_energy(graph, labels))
     assert f"Energy (P): {energy:.6g}" in result.stdout
+    partition = Problem(graph, R).partition(labels)
+    certain = confidence(graph, labels, R)
+    lines = [line.split() for line in result.stdout.splitlines()]
+    for r in range(R):
+        mean = certain[labels == r].mean()
+        assert [str(r), str(partition.sizes[r]), f"{partition.terms[r]:.4g}", f"{mean:.2f}"] in lines
     sure = [float(row["confidence"]) for row in rows]
     assert np.allclose(sure, confidence(graph, labels, R), atol=1e-6)
     memberships = np.array([[float(row[f"membership_{r}"]) for r in range(R)] for row in rows])
@@ -114,6 +121,13 @@ def test_json_is_one_object_and_all_of_standard_output(folder, names):
     sizes = [cluster["size"] for cluster in content["clusters"]]
     assert sizes == np.bincount(table["label"]).tolist()
     assert sum(cluster["term"] for cluster in content["clusters"]) == pytest.approx(content["energy"])
+    for r, cluster in enumerate(content["clusters"]):
+        assert cluster["label"] == r
+        assert cluster["confidence"] == pytest.approx(table["confidence"][table["label"] == r].mean(), rel=1e-5)
+    model = MTVClustering(R, search="none", random_state=3).fit(read("digits.csv").content)
+    assert (content["energy"], content["relaxed_energy"]) == (model.energy_, model.relaxed_energy_)
+    assert (content["status"], content["n_iter"]) == (str(model.status_), model.n_iter_)
+    np.testing.assert_array_equal(table["label"], model.labels_)
     assert content["command"] == "cluster"
     assert content["input"]["kind"] == "features"
     assert content["neighbors"]["method"] == "exact"
@@ -231,7 +245,14 @@ def test_a_report_is_written(folder, names):
     assert result.exit_code == 0, result.output
     assert "Report: r.html" in result.stdout
     assert names() == ["digits-tautcut.csv", "r.html"]
-    assert "<script>alert" not in (folder / "r.html").read_text()
+    text = (folder / "r.html").read_text(encoding="utf-8")
+    shown = json.loads(re.findall(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)[0])
+    labels = np.array([int(row["label"]) for row in rows_of("digits-tautcut.csv")])
+    assert [one["size"] for one in shown["clusters"]] == np.bincount(labels, minlength=R).tolist()
+    assert f"Energy (P): {shown['summary']['energy']:.6g}" in result.stdout
+    assert shown["map"]["ids"] == [f"d{i}" for i in range(N)]
+    assert shown["settings"]["image"] == "8x8"
+    assert all("image" in one for few in shown["representatives"] for one in few)
 
 
 def content_of(path) -> dict[str, object]:

@@ -153,13 +153,13 @@ def test_self_tuning_weights_by_the_formula():
 
 
 def test_points_whose_nearest_are_copies_are_scaled_by_the_first_apart():
-    """Eight copies at 0, others at 3 and 7: s = 3 for a copy, whose 7th neighbour is a copy; 3 and 7 for the others."""
-    X = np.r_[np.zeros(8), 3.0, 7.0][:, None]
+    """The 7th neighbour of eight copies at 0 is a copy, so s = 30, whatever the scale of the points far away."""
+    X = np.r_[np.zeros(8), 30.0, 70.0, 1000.0 + np.arange(10)][:, None]
     W = dense(knn_graph(X, 9, weights="self-tuning"))
     assert W[0, 1] == 1
-    assert W[0, 8] == pytest.approx(np.exp(-(3.0**2) / (3 * 3)))
-    assert W[0, 9] == pytest.approx(np.exp(-(7.0**2) / (3 * 7)))
-    assert W[8, 9] == pytest.approx(np.exp(-(4.0**2) / (3 * 7)))
+    assert W[0, 8] == pytest.approx(np.exp(-(30.0**2) / (30 * 30)))
+    assert W[0, 9] == pytest.approx(np.exp(-(70.0**2) / (30 * 70)))
+    assert W[8, 9] == pytest.approx(np.exp(-(40.0**2) / (30 * 70)))
 
 
 def test_points_with_none_but_copies_around_take_the_smallest_scale():

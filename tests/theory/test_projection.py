@@ -84,8 +84,8 @@ def test_rows_stay_on_the_simplex_however_far_the_step(engine, size):
     F = project_simplex(X) if engine == "reference" else projected_by_cpu(X, engine)
     rounding = size * float(np.finfo("float32" if engine == "float32" else "float64").eps)
     assert (F >= 0).all()
-    assert F.sum(axis=1) == pytest.approx(1, abs=min(1e-6 + 4 * rounding, 0.9))
+    assert F.sum(axis=1) == pytest.approx(1, abs=1e-6)
     ordered = np.sort(X, axis=1)
     is_clear = ordered[:, -1] - ordered[:, -2] > 1 + 8 * rounding
     assert is_clear.any()
-    assert F[is_clear] == pytest.approx(np.eye(R)[X[is_clear].argmax(axis=1)], abs=min(4 * rounding, 0.4))
+    assert np.array_equal(F[is_clear], np.eye(R)[X[is_clear].argmax(axis=1)])
