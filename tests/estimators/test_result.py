@@ -1,4 +1,4 @@
-"""What an estimator keeps and hands on: the whole result, the confidence, the page; and how features become its graph."""
+"""What an estimator keeps and hands on: the whole result, the confidence, the page; and how it makes its graph."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import load_iris
+from sklearn.datasets import make_blobs
 
 import tautcut.estimators as estimators
 from tautcut import MTVClassifier, MTVClustering, Problem, knn_graph
@@ -18,7 +18,7 @@ from tautcut.errors import InputError
 from tautcut.graph.diagnostics import confidence
 from tautcut.graph.neighbors import nearest
 
-X, TRUTH = load_iris(return_X_y=True)
+X, TRUTH = make_blobs(150, 4, centers=3, cluster_std=3.5, random_state=1)  # near enough to be one component
 FEW = np.where(np.arange(150) % 10 == 0, TRUTH, -1)
 NAMES = np.array(["setosa", "versicolor", "virginica"], dtype=object)
 
@@ -154,7 +154,7 @@ def test_only_a_fitted_model_has_a_page(tmp_path: Path):
 
 
 def test_settings_on_the_page_repeat_the_run(clustering: MTVClustering, tmp_path: Path):
-    start = np.full((150, 3), 1 / 3)
+    start = np.random.default_rng(0).dirichlet(np.ones(3), 150)
     model = MTVClustering(3, init=start, n_init=1, search="none", random_state=0).fit(X)
     assert model._changed_params() == {
         "model": "MTVClustering", "n_clusters": 3, "init": "array of shape (150, 3)", "n_init": 1, "search": "none",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import subprocess
 import sys
@@ -152,12 +151,6 @@ def test_an_infinite_energy_is_still_json(blobs, monkeypatch):
     assert written.energy is None
     assert written.sizes == (30, 30, 0)
     assert json.loads(written.to_json())["energy"] is None
-
-
-def test_an_empty_cluster_has_its_place_among_the_sizes(fitted):
-    model = copy.copy(fitted[1])
-    written = runs._record(model, np.where(model.labels_ == 1, 0, model.labels_), data="x", truth=None, seconds=1.0)
-    assert written.sizes == (np.isin(model.labels_, [0, 1]).sum(), 0, (model.labels_ == 2).sum())
 
 
 def test_a_record_is_one_line_that_reads_back(record):
