@@ -45,6 +45,20 @@ class FinishedRun:
 
         return np.asarray(getattr(self.model, "classes_", np.arange(self.result.problem.n_clusters)))
 
+    def leave(self, out: Path, report: Path | None, written: list[Path], *, as_json: bool) -> None:
+        """Write labels and report, and print what was found; after Ctrl-C say so and exit as interrupted."""
+        from tautcut.algorithm.stopping import Status
+
+        self.write_labels(out)
+        written.append(out)
+        if report is not None:
+            self.write_report(report)
+            written.append(report)
+        (self.print_json if as_json else self.print_table)(out, report)
+        if self.result.status is Status.INTERRUPTED:
+            shell.say(f"tautcut: interrupted; the best partition so far is in {out}.")
+            raise typer.Exit(shell.INTERRUPTED)
+
     def write_labels(self, path: Path) -> None:
         """Write the labels to a file, or into a copy of the input."""
         from tautcut import formats

@@ -1,0 +1,256 @@
+"""The options that commands share, as records: `Common` for all, `Source` for what is read, `FitOptions` for the fit.
+Each record does what its options say; `expanded` lets typer see the fields of records as options.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, is_dataclass
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+from tautcut._version import __version__
+from tautcut.cli import shell
+from tautcut.errors import GraphWarning, InputError
+
+if TYPE_CHECKING:
+    from tautcut.arrays import Array
+    from tautcut.formats import Data
+    from tautcut.graph import Graph
+    from tautcut.graph.neighbors import NeighborReport
+
+
+def expanded(command: Callable[..., None]) -> Callable[..., None]:
+    """The command as typer reads it: where a parameter is a record, there are the fields of the record."""
+    own = _parameters(command)
+    records: dict[str, Any] = {one.name: one.annotation for one in own if is_dataclass(one.annotation)}
+
+    @wraps(command)
+    def call(**given: Any) -> None:
+        made = {
+            name: record(**{one.name: given.pop(one.name) for one in _parameters(record)})
+            for name, record in records.items()
+        }
+        command(**given, **made)
+
+    shown = [field for one in own for field in (_parameters(one.annotation) if one.name in records else [one])]
+    call.__signature__ = Signature(shown)  # type: ignore[attr-defined]
+    return call
+
+
+def _parameters(of: Callable[..., Any]) -> list[Parameter]:
+    types = get_type_hints(of, include_extras=True)
+    own = signature(of).parameters.values()
+    return [one.replace(kind=Parameter.KEYWORD_ONLY, annotation=types[one.name]) for one in own]
+
+
+@dataclass(frozen=True)
+class Common:
+    """What every command takes: a seed, and how much it says."""
+
+    seed: Annotated[int, typer.Option(help="Draws the starts.")] = 0
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object in place of text.")] = False
+    quiet: shell.QuietOption = False
+
+    def say(self, message: str) -> None:
+        """A line on standard error, unless asked to be quiet."""
+        if not self.quiet:
+            shell.say(message)
+
+    @property
+    def has_bar(self) -> bool:
+        return not self.quiet and sys.stderr.isatty()
+
+    @contextmanager
+    def warnings_said(self, *, is_graph_known: bool = False) -> Iterator[None]:
+        """Warnings of the library become lines on standard error; those on the graph may have been said already."""
+
+        def show(message: Warning | str, *place: Any, **more: Any) -> None:
+            self.say(f"Warning: {message}")
+
+        with warnings.catch_warnings():
+            if is_graph_known:
+                warnings.simplefilter("ignore", GraphWarning)
+            warnings.showwarning = show
+            yield
+
+
+@dataclass(frozen=True)
+class Source:
+    """The input of a command: a file, what to read of it, and how features become a graph."""
+
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="Features or a graph: .csv .tsv .txt .parquet .npy .npz .mtx .edges .graphml .graph (METIS) .h5ad.",
+        ),
+    ]
+    kind: Annotated[
+        str | None, typer.Option("--as", metavar="features|graph", help="What FILE holds, if its content misleads.")
+    ] = None
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Features by name or pattern (pixel*); several by commas or by repeating. All numbers if absent."
+        ),
+    ] = None
+    id_column: Annotated[
+        str | None, typer.Option(help="The column of ids; found by its name or content if absent.")
+    ] = None
+    array: Annotated[
+        str | None, typer.Option(help="Which array of a .npz (X) or .h5ad (obsp/connectivities, obsm/X_pca, X).")
+    ] = None
+    n_neighbors: Annotated[int, typer.Option("--n-neighbors", "-n", help="Neighbours of each point, for features.")] = (
+        10
+    )
+    metric: Annotated[str, typer.Option(metavar="euclidean|cosine", help="The distance between points.")] = "euclidean"
+    weights: Annotated[str, typer.Option(metavar="binary|self-tuning|gaussian", help="Weights of the edges.")] = (
+        "binary"
+    )
+    method: Annotated[
+        str,
+        typer.Option(metavar="auto|exact|approximate", help="How to find neighbours; auto is exact if that is quick."),
+    ] = "auto"
+
+    def read(self, label_column: str | None = None) -> Data:
+        from tautcut import formats
+
+        return formats.read(
+            self.file, kind=self.kind, columns=None if self.columns is None else _split(self.columns),
+            id_column=self.id_column, label_column=label_column, array=self.array,
+        )  # fmt: skip
+
+    def graph_of(self, data: Data, common: Common, device: str = "cpu") -> tuple[Graph, NeighborReport | None]:
+        """The graph that the file holds; or that of the nearest neighbours, and how they were found."""
+        from tautcut.graph import Graph
+        from tautcut.graph.neighbors import neighbor_graph
+        from tautcut.kernels.devices import exact_finder
+
+        common.say(f"'{self.file}' holds {data.summary}{self._hint(data)}. {' '.join(data.notes)}".rstrip())
+        if isinstance(data.content, Graph):
+            return data.content, None
+        ways: dict[str, Any] = {"metric": self.metric, "weights": self.weights, "method": self.method}
+        with common.warnings_said(), _neighbor_bar(common.has_bar) as progress:
+            graph, report = neighbor_graph(
+                data.content, self.n_neighbors, random_state=common.seed, progress=progress,
+                finder=exact_finder(device), **ways,
+            )  # fmt: skip
+        common.say(f"Joined to a graph of {graph.n_edges:,} edges: {report}")
+        return graph, report
+
+    def _hint(self, data: Data) -> str:
+        """How to overrule what the content decided, where that makes sense."""
+        is_free = self.kind is None and self.file.suffix.lower() not in (".edges", ".graphml", ".graph")
+        return " (--as features overrules)" if is_free and data.kind == "graph" else ""
+
+    def about(
+        self, command: str, data: Data, seed: int, settings: dict[str, Any], report: NeighborReport | None
+    ) -> dict[str, Any]:
+        """What the JSON object of every command begins with."""
+        read = {"as": self.kind, "columns": self.columns, "id_column": self.id_column, "array": self.array}
+        joined = {name: getattr(self, name) for name in ("n_neighbors", "metric", "weights", "method")}
+        given = {name: value for name, value in read.items() if value is not None}
+        return {
+            "command": command,
+            "version": __version__,
+            "input": {"file": str(self.file), "kind": data.kind, "n": len(data.ids), "notes": list(data.notes)},
+            "neighbors": None if report is None else asdict(report),
+            "settings": given | ({} if report is None else joined) | settings,
+            "seed": seed,
+        }
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """How a partition is looked for, and which files it goes to."""
+
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where the labels go, with confidence and memberships: .csv .tsv .parquet .json .npy, or .h5ad for a "
+            "copy of the input with them. By default FILE's name with -tautcut.csv, in the current folder.",
+        ),
+    ] = None
+    report: Annotated[Path | None, typer.Option(help="Also write a page to look at: .html.")] = None
+    search: Annotated[str, typer.Option(metavar="short|thorough|none", help="How long to look for better cuts.")] = (
+        "short"
+    )
+    device: Annotated[
+        str, typer.Option(metavar="cpu|cuda|auto", help="Where to compute: cuda is an NVIDIA GPU, and needs torch.")
+    ] = "cpu"
+    class_prior: Annotated[
+        str | None,
+        typer.Option(metavar="SHARES", help="Expected share of each cluster, as 0.5,0.3,0.2; equal if absent."),
+    ] = None
+    image: Annotated[
+        str | None, typer.Option(metavar="HEIGHTxWIDTH", help="Rows are pictures of this size: the report shows them.")
+    ] = None
+
+    def checked_out(self, source: Path) -> Path:
+        """Where the labels go. What could not be written, or searched by, is refused before anything is computed."""
+        from tautcut import formats
+        from tautcut.search.plan import Plan
+        from tautcut.writing import writable
+
+        Plan(search=self.search)
+        formats.check_source(source)
+        out = formats.check_label_path(self.out or Path(f"{source.stem}-tautcut.csv"), source)
+        if self.report is not None:
+            writable(self.report, (".html", ".htm"), source=source)
+        return out
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The parameters of the estimator."""
+        return {"search": self.search, "device": self.device, "class_prior": _shares(self.class_prior)}
+
+    def images(self, data: Data) -> Array | None:
+        """The rows as pictures, if they are said or known to be."""
+        import numpy as np
+
+        shape = data.image_shape
+        if self.image is not None:
+            sides = self.image.lower().split("x")
+            if len(sides) != 2 or not all(side.isdecimal() for side in sides):
+                raise InputError(f"--image must be a height and a width, as 28x28; found {self.image!r}.")
+            shape = int(sides[0]), int(sides[1])
+        if shape is None:
+            return None
+        if not isinstance(data.content, np.ndarray) or data.content.shape[1] != shape[0] * shape[1]:
+            raise InputError(f"--image {shape[0]}x{shape[1]} does not fit; the file holds {data.summary}.")
+        return data.content.reshape(-1, *shape)
+
+
+def _split(names: list[str]) -> list[str]:
+    return [name.strip() for one in names for name in one.split(",") if name.strip()]
+
+
+def _shares(text: str | None) -> list[float] | None:
+    if text is None:
+        return None
+    try:
+        return [float(share) for share in text.split(",")]
+    except ValueError:
+        raise InputError(f"--class-prior must be numbers, as 0.5,0.3,0.2; found {text!r}.") from None
+
+
+@contextmanager
+def _neighbor_bar(is_shown: bool) -> Iterator[Callable[[int, int], None] | None]:
+    """A bar for the search of neighbours, where there is a terminal to draw it on."""
+    if not is_shown:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task("neighbors", total=None)
+        yield lambda done, total: bars.update(task, completed=done, total=total)
