@@ -196,39 +196,25 @@ _GRAPH_ARRAYS = ("indices", "indptr", "shape", "y")
 
 _FEATURES = {
     "webkb4": Origin("webkb4.npz", "36c4f083b81f54dddd2c58e50e6613aece365e98d86db49e86a0f7e4061a0ab8", COUNT_ARRAYS),
-    "optdigits": Origin(
-        "optdigits.npz",
-        "1b54d99f1867fc3835f129b352fd94e79d23c5227b7c5e892c2a60972ab499fa",
-        _DENSE_ARRAYS,
-        partial(_fetch_digits, "optdigits"),
-    ),
-    "pendigits": Origin(
-        "pendigits.npz",
-        "3bb29749042a9cdc3962427fc2c74fb3e105148019ef6d16efa981ac654bb031",
-        _DENSE_ARRAYS,
-        partial(_fetch_digits, "pendigits"),
-    ),
     "20news": Origin(
-        "newsgroups20.npz",
-        "60853974aa073fc4d718089da2b6d13b7594e14b91dd71d96006a939ac0ad744",
-        COUNT_ARRAYS,
+        "newsgroups20.npz", "60853974aa073fc4d718089da2b6d13b7594e14b91dd71d96006a939ac0ad744", COUNT_ARRAYS,
         fetch_newsgroups,
     ),
-    "mnist": Origin(
-        "mnist.npz",
-        "9f4fee899cbb051b11d9ac0b44ebf9e1e27e0ec6a0b2b38e6c05e6a91248d738",
-        _DENSE_ARRAYS,
-        partial(_fetch_digits, "mnist_784"),
-    ),
-}
+} | {
+    name: Origin(f"{name}.npz", sha256, _DENSE_ARRAYS, partial(_fetch_digits, openml_name))
+    for name, openml_name, sha256 in (
+        ("optdigits", "optdigits", "1b54d99f1867fc3835f129b352fd94e79d23c5227b7c5e892c2a60972ab499fa"),
+        ("pendigits", "pendigits", "3bb29749042a9cdc3962427fc2c74fb3e105148019ef6d16efa981ac654bb031"),
+        ("mnist", "mnist_784", "9f4fee899cbb051b11d9ac0b44ebf9e1e27e0ec6a0b2b38e6c05e6a91248d738"),
+    )
+}  # fmt: skip
 
 _GRAPHS = {
-    "20news": Origin(
-        "graph_20news_incres.npz", "2a19406ce9f5f8df9283b4e46a2ee798f40c85e02c1b6c8a704917bdf3a4fb02", _GRAPH_ARRAYS
-    ),
-    "mnist": Origin(
-        "graph_mnist_nmfr.npz", "adfd49ec20d131337009f2f5ad5d2f89cce1c358e570c01a445c9ebe185c7275", _GRAPH_ARRAYS
-    ),
+    name: Origin(file, sha256, _GRAPH_ARRAYS)
+    for name, file, sha256 in (
+        ("20news", "graph_20news_incres.npz", "2a19406ce9f5f8df9283b4e46a2ee798f40c85e02c1b6c8a704917bdf3a4fb02"),
+        ("mnist", "graph_mnist_nmfr.npz", "adfd49ec20d131337009f2f5ad5d2f89cce1c358e570c01a445c9ebe185c7275"),
+    )
 }
 
 # Of a word in all documents of a text set together; rarer words are left out.

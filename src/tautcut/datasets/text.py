@@ -21,12 +21,8 @@ FEWEST_STORED = 5
 def tfidf_rows(stored: Arrays, *, fewest: int) -> tuple[SparseMatrix, BoolArray]:
     """The tf-idf rows of unit length of the documents that are not empty, and which documents those are.
 
-    Parameters
-    ----------
-    stored : dict of arrays
-        Counts in CSR parts, and `is_stopword`.
-    fewest : int
-        Words that occur less often in all documents together are left out, as stop words are.
+    `stored` holds counts in CSR parts and `is_stopword`. Stop words are left out, and words that occur less often than
+    `fewest` in all documents together.
     """
     from sklearn.feature_extraction.text import TfidfTransformer
 

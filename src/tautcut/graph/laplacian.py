@@ -34,17 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 def laplacian(graph: Graph) -> SparseMatrix:
-    """The unnormalised Laplacian L = D − W, with D = diag(W 1), in the graph's own weights.
-
-    Parameters
-    ----------
-    graph : Graph
-
-    Returns
-    -------
-    scipy.sparse.csr_matrix of float64, (n_vertices, n_vertices)
-        Symmetric, positive semi-definite, L 1 = 0. The row of an isolated vertex is zero.
-    """
+    """The unnormalised Laplacian L = D − W, D = diag(W 1); the row of an isolated vertex is zero."""
     return _laplacian_of(graph.to_scipy())
 
 
@@ -99,16 +89,7 @@ def normalised_cut(graph: Graph, n_clusters: int, *, rng: np.random.Generator) -
 def nearest_partition(V: FloatArray, *, rng: np.random.Generator) -> IntArray:
     """The partition whose indicator is nearest to a rotation of V, the columns D'^{-½} U of the normalised cut.
 
-    Parameters
-    ----------
-    V : ndarray, (n_vertices, n_clusters)
-        Not modified.
-    rng : numpy.random.Generator
-        Picks the first row of the rotation.
-
-    Returns
-    -------
-    ndarray of int64, (n_vertices,)
+    V has shape (n_vertices, n_clusters) and is not modified; `rng` picks the first row of the rotation.
     """
     V = V * (np.sqrt(len(V)) / np.linalg.norm(V, axis=0))
     norms = np.linalg.norm(V, axis=1, keepdims=True)

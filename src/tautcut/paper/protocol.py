@@ -276,14 +276,7 @@ def _classify(model: MTVClassifier, spec: RunSpec, data: LabelledGraph) -> RunRe
 
 
 METHODS: dict[str, dict[str, Callable[[RunSpec, LabelledGraph], RunRecord]]] = {
-    "table1": {
-        "NCC-TV": _ncc_tv,
-        "1SPEC": _one_spectral,
-        "LSD": _lsd,
-        "NMFR": _nmfr,
-        "MTV": _mtv,
-        "tautcut": _tautcut,
-    },
+    "table1": {"NCC-TV": _ncc_tv, "1SPEC": _one_spectral, "LSD": _lsd, "NMFR": _nmfr, "MTV": _mtv, "tautcut": _tautcut},
     "table2": {"MTV": _mtv_with_labels, "tautcut": _tautcut_with_labels},
 }
 WITH_STARTS = ("LSD", "NMFR", "MTV")

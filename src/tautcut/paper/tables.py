@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from math import inf
 from pathlib import Path
 from statistics import mean, stdev
-from typing import Any
+from typing import Any, TypeAlias
 
 from tautcut.paper import published
 from tautcut.paper.protocol import LABELS, METHODS, PAPER_BUDGET, PAPER_TRIALS, WITH_STARTS
@@ -76,6 +76,10 @@ class TableRow:
     n_runs_with_empty: int
     iterations: str
     remark: str
+
+
+# How the cell of a column is written, by the column's name.
+Columns: TypeAlias = dict[str, Callable[[TableRow], str]]
 
 
 @dataclass(frozen=True)
@@ -204,13 +208,15 @@ def document_of(table: str, records: Sequence[RunRecord]) -> Document:
     """The report of "table1" or "table2", in words."""
     rows = rows_of(table, records)
     data = _data_of(records)
-    detail = _detail1 if table == "table1" else _detail2
     return Document(
         title=_TITLES[table],
         introduction=_INTRODUCTIONS[table],
         overview=Section("Purity in per cent, beside the paper's", _overview(rows, data)),
         details=tuple(
-            Section(name, detail([row for row in rows if row.data == name]), _note(records, name)) for name in data
+            Section(
+                name, _table([row for row in rows if row.data == name], _DETAILS[table], _COLUMNS), _note(records, name)
+            )
+            for name in data
         ),
         circumstances=_circumstances(records),
     )
@@ -262,49 +268,15 @@ def _three_lines(name: str, mine: dict[str, TableRow], data: list[str]) -> list[
     return [paper, ours, line(f"{name}: difference", lambda row: _number(row.difference, "+.2f"))]
 
 
-def _detail1(rows: list[TableRow]) -> TextTable:
-    head = (
-        "method", "chosen by", "purity %", "paper %", "difference", "(P)", "cluster sizes", "empty clusters",
-        "seconds per run", "runs",
-    )  # fmt: skip
-    body = [
-        (
-            row.method, row.chosen_by, _number(row.purity), _number(row.paper), _number(row.difference, "+.2f"),
-            _energy(row), _sizes(row), _empty(row), _seconds(row), _runs(row, "start"),
-        )
-        for row in rows
-    ]  # fmt: skip
-    return TextTable(head, tuple(body))
-
-
-def _detail2(rows: list[TableRow]) -> TextTable:
-    head = (
-        "labels", "method", "purity %", "paper %", "difference", "accuracy % on the others", "(P)", "cluster sizes",
-        "empty clusters", "seconds per run", "paper's", "runs",
-    )  # fmt: skip
-    body = [
-        (
-            _labels(row.labels), row.method, _number(row.purity), _number(row.paper), _number(row.difference, "+.2f"),
-            _accuracy(row), _energy(row), _sizes(row), _empty(row), _seconds(row), _number(row.paper_seconds, "g"),
-            _runs(row, "trial"),
-        )
-        for row in rows
-    ]  # fmt: skip
-    return TextTable(head, tuple(body))
+def _table(rows: Sequence[TableRow], head: tuple[str, ...], columns: Columns) -> TextTable:
+    """A line for each row, with a cell for each column that the head names."""
+    return TextTable(head, tuple(tuple(columns[name](row) for name in head) for row in rows))
 
 
 def brief(rows: Sequence[TableRow]) -> TextTable:
     """The rows of one data set in a form that fits a terminal: what came out, without how it was run."""
-    has_labels = any(row.labels for row in rows)
-    head = ("method", "purity %", "paper %", "diff.", "(P)", "empty", "s/run", "accuracy" if has_labels else "runs")
-    body = [
-        (
-            _name(row), _number(row.purity), _number(row.paper), _number(row.difference, "+.2f"), _energy(row),
-            str(row.n_empty), _seconds(row), _number(row.accuracy) if has_labels else _count(row),
-        )
-        for row in rows
-    ]  # fmt: skip
-    return TextTable(head, tuple(body))
+    last = "accuracy" if any(row.labels for row in rows) else "runs"
+    return _table(rows, ("method", "purity %", "paper %", "diff.", "(P)", "empty", "s/run", last), _COLUMNS | _BRIEF)
 
 
 def _name(row: TableRow) -> str:
@@ -348,16 +320,52 @@ def _accuracy(row: TableRow) -> str:
     return _number(row.accuracy) + spread
 
 
-def _runs(row: TableRow, noun: str) -> str:
+def _runs(row: TableRow) -> str:
     """How many starts or trials, of how many in the paper where they are fewer, with how many iterations; failures."""
     if row.n_paper_runs == 1:
         return "1 run" if row.n_runs else row.remark
-    told = f"{_count(row)} {noun}s, {row.iterations} iterations"
+    noun = "trials" if row.labels else "starts"
+    told = f"{_count(row)} {noun}, {row.iterations} iterations"
     return told + (f"; {row.n_failed} failed. {row.remark}" if row.n_failed else "")
 
 
 def _labels(labels: str) -> str:
     return "1 per class" if labels == "1" else f"{labels[:-1]} %"
+
+
+_COLUMNS: Columns = {
+    "labels": lambda row: _labels(row.labels),
+    "method": lambda row: row.method,
+    "chosen by": lambda row: row.chosen_by,
+    "purity %": lambda row: _number(row.purity),
+    "paper %": lambda row: _number(row.paper),
+    "difference": lambda row: _number(row.difference, "+.2f"),
+    "accuracy % on the others": _accuracy,
+    "(P)": _energy,
+    "cluster sizes": _sizes,
+    "empty clusters": _empty,
+    "seconds per run": _seconds,
+    "paper's": lambda row: _number(row.paper_seconds, "g"),
+    "runs": _runs,
+}
+_BRIEF: Columns = {
+    "method": _name,
+    "diff.": _COLUMNS["difference"],
+    "empty": lambda row: str(row.n_empty),
+    "s/run": _seconds,
+    "accuracy": lambda row: _number(row.accuracy),
+    "runs": _count,
+}
+_DETAILS = {
+    "table1": (
+        "method", "chosen by", "purity %", "paper %", "difference", "(P)", "cluster sizes", "empty clusters",
+        "seconds per run", "runs",
+    ),
+    "table2": (
+        "labels", "method", "purity %", "paper %", "difference", "accuracy % on the others", "(P)", "cluster sizes",
+        "empty clusters", "seconds per run", "paper's", "runs",
+    ),
+}  # fmt: skip
 
 
 def _data_of(records: Iterable[RunRecord]) -> list[str]:
@@ -404,11 +412,7 @@ def _unique(values: Iterable[Any]) -> list[Any]:
 def write_tables(folder: Path, stem: str, table: str, records: Sequence[RunRecord]) -> list[Path]:
     """Write stem.md, stem.tex and stem.csv into the folder, each whole or not at all; where they are."""
     document = document_of(table, records)
-    texts = {
-        "md": markdown(document),
-        "tex": latex(document),
-        "csv": comma_separated(rows_of(table, records)),
-    }
+    texts = {"md": markdown(document), "tex": latex(document), "csv": comma_separated(rows_of(table, records))}
     for suffix, text in texts.items():
         write_whole(folder / f"{stem}.{suffix}", text)
     return [folder / f"{stem}.{suffix}" for suffix in texts]

@@ -8,13 +8,4 @@ from tautcut.graph.neighbors.features import Metric
 from tautcut.graph.neighbors.graphs import Weights, edge_weights, knn_graph, neighbor_graph
 from tautcut.graph.neighbors.search import Method, NeighborReport, nearest
 
-__all__ = [
-    "Method",
-    "Metric",
-    "NeighborReport",
-    "Weights",
-    "edge_weights",
-    "knn_graph",
-    "nearest",
-    "neighbor_graph",
-]
+__all__ = ["Method", "Metric", "NeighborReport", "Weights", "edge_weights", "knn_graph", "nearest", "neighbor_graph"]

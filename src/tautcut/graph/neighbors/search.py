@@ -88,12 +88,7 @@ class NeighborReport:
 
 
 def own_neighbors(
-    points: Features,
-    k: int,
-    method: Method,
-    *,
-    random_state: int | np.random.Generator | None,
-    progress: OnStep | None,
+    points: Features, k: int, method: Method, *, random_state: int | np.random.Generator | None, progress: OnStep | None
 ) -> tuple[Neighbors, NeighborReport]:
     """The k nearest points of each point but itself, with their squared distances, and how they were found."""
     if _is_approximate(method, points):
@@ -468,11 +463,7 @@ def _rank_listed(search: _Search, rows: IndexArray, listed: IntArray, found: _Ne
 
 
 def _coordinates(
-    centred: SingleArray,
-    sample: IndexArray,
-    neighbors: IndexArray,
-    n_candidates: int,
-    rng: np.random.Generator,
+    centred: SingleArray, sample: IndexArray, neighbors: IndexArray, n_candidates: int, rng: np.random.Generator
 ) -> SingleArray:
     """The points on the fewest principal axes that keep the neighbours of the sample among its candidates."""
     d = centred.shape[1]
