@@ -66,6 +66,14 @@ def test_other_names_are_refused_with_the_list(value: Any) -> None:
         checks.one_of("metric", value, ("euclidean", "cosine"), otherwise=", or a function")
 
 
+def test_real_numbers_are_told_by_their_dtype() -> None:
+    for real in (bool, np.int8, np.uint64, np.float16, np.float64):
+        checks.real_dtype("W", np.dtype(real))
+    for other in (np.complex128, object, "U3", "M8[s]"):
+        with pytest.raises(InputError, match=r"W must hold real numbers; found dtype .*\. Convert it to float64"):
+            checks.real_dtype("W", np.dtype(other))
+
+
 def test_clusters_are_at_most_the_vertices() -> None:
     assert checks.cluster_count(np.int32(5), 5) == 5
     assert checks.cluster_count(5) == 5

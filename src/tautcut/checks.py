@@ -8,7 +8,7 @@ import math
 import operator
 from collections.abc import Sequence
 from numbers import Real
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -53,6 +53,12 @@ def one_of(name: str, value: object, choices: Sequence[Name], *, otherwise: str 
         if isinstance(value, str) and value == choice:
             return choice
     raise InputError(f"{name} must be one of {', '.join(choices)}{otherwise}; found {value!r}.")
+
+
+def real_dtype(name: str, dtype: np.dtype[Any]) -> None:
+    """Refuse an array whose entries are not real numbers; truth values are 0 and 1."""
+    if dtype.kind not in "biuf":
+        raise InputError(f"{name} must hold real numbers; found dtype {dtype}. Convert it to float64.")
 
 
 def cluster_count(n_clusters: object, n_vertices: int | None = None) -> int:

@@ -39,8 +39,8 @@ def adjacency(indices: np.ndarray) -> np.ndarray:
     return np.maximum(A, A.T)
 
 
-def found_of(n_rows: int, k: int) -> neighbors._Found:
-    return neighbors._Found.empty(n_rows, k, neighbors._Threads(), None, total=n_rows)
+def found_of(n_rows: int, k: int) -> neighbors._Neighborhoods:
+    return neighbors._Neighborhoods.empty(n_rows, k, neighbors._Threads(), None, total=n_rows)
 
 
 def dense(graph) -> np.ndarray:

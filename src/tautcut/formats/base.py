@@ -19,6 +19,7 @@ from xml.parsers.expat import ExpatError
 import numpy as np
 
 from tautcut.arrays import Array, Features, TextArray
+from tautcut.checks import real_dtype
 from tautcut.errors import InputError
 from tautcut.graph import Graph
 from tautcut.graph.adapters import ROUNDING
@@ -117,8 +118,7 @@ def _why_graph(matrix: Features) -> str:
 def real(array: Any, path: Path) -> Array:
     """The array, if it holds real numbers; half precision and booleans become what others can compute with."""
     values: Array = np.asarray(array)
-    if values.dtype.kind not in "biuf":
-        raise InputError(f"'{path}' must hold real numbers; found dtype {values.dtype}. Convert it first.")
+    real_dtype(f"'{path}'", values.dtype)
     if values.dtype.kind == "b":
         return values.astype(np.uint8)
     return values.astype(np.float32) if values.dtype == np.float16 else values

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from tautcut.arrays import BoolArray, FloatArray, IntArray, SparseMatrix
-from tautcut.checks import whole_number
+from tautcut.checks import real_dtype, whole_number
 from tautcut.errors import InputError
 
 # W_ij and W_ji that differ by no more than this fraction are the same weight up to rounding.
@@ -67,7 +67,7 @@ def vertex_names(obj: object) -> tuple[Any, ...] | None:
 def _csr_of_sparse(obj: Any) -> SparseMatrix:
     """A CSR float64 copy of any scipy sparse matrix or array."""
     _check_square(obj.shape)
-    _check_real(obj.dtype, "W")
+    real_dtype("W", obj.dtype)
     # Booleans stay so until duplicates are merged: scipy sums them to True, not to 2.
     own = obj.copy() if obj.dtype == bool else obj.astype(np.float64, copy=True)
     try:
@@ -178,16 +178,11 @@ def _check_square(shape: tuple[int, ...]) -> None:
         raise InputError("a graph needs at least one vertex; found a square matrix of shape (0, 0).")
 
 
-def _check_real(dtype: np.dtype[Any], name: str) -> None:
-    if dtype.kind not in "biuf":
-        raise InputError(f"{name} must hold real numbers; found dtype {dtype}. Convert it to float64.")
-
-
 def _real(obj: ArrayLike, name: str) -> FloatArray:
     """`obj` as a float64 array, refused if it does not hold real numbers."""
     try:
         array = np.asarray(obj)
     except ValueError as error:
         raise InputError(f"{name} is not a regular array: {error}.") from error
-    _check_real(array.dtype, name)
+    real_dtype(name, array.dtype)
     return array.astype(np.float64)

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from tautcut.arrays import Array, Features, FloatArray, RealArray, SparseMatrix
+from tautcut.checks import real_dtype
 from tautcut.errors import InputError
 
 Metric: TypeAlias = Literal["euclidean", "cosine"]
@@ -63,8 +64,7 @@ def _dense(X: object, name: str) -> RealArray:
 
 def _csr(X: Any, name: str) -> SparseMatrix:
     """A canonical CSR float64 copy of sparse X."""
-    if X.dtype.kind not in "biuf":
-        raise InputError(f"{name} must hold real numbers; found dtype {X.dtype}. Convert it to float64.")
+    real_dtype(name, X.dtype)
     if len(X.shape) != 2:
         raise InputError(f"{name} must be 2-D, one row per point; found shape {X.shape}.")
     features = sp.csr_matrix(X, dtype=np.float64, copy=True)
