@@ -1,5 +1,5 @@
-"""Files that are whole or not there: whether a path can be written, and writing to a neighbour that takes its place.
-It knows no format.
+"""Files that are whole or not there: whether a path can be written, and writing to a temporary file beside it that
+takes its place. It knows no format.
 """
 
 from __future__ import annotations
@@ -39,3 +39,9 @@ def replacing(path: Path) -> Iterator[Path]:
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write the content, text as UTF-8; the file is there whole, or as it was."""
+    with replacing(path) as part:
+        part.write_bytes(content.encode() if isinstance(content, str) else content)

@@ -22,7 +22,7 @@ import numpy as np
 
 from tautcut.arrays import Array
 from tautcut.errors import InputError
-from tautcut.writing import replacing
+from tautcut.writing import write_whole
 
 Arrays: TypeAlias = dict[str, Array]
 
@@ -125,15 +125,10 @@ def _keep(path: Path, arrays: Arrays) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # The digest first: alone it does no harm, while a file without one would be refused.
-        _write_whole(_digest_path(path), f"{hashlib.sha256(content).hexdigest()}  {path.name}\n".encode())
-        _write_whole(path, content)
+        write_whole(_digest_path(path), f"{hashlib.sha256(content).hexdigest()}  {path.name}\n")
+        write_whole(path, content)
     except OSError as error:
         logger.warning("'%s' could not be kept and will be downloaded again: %s", path, error)
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    with replacing(path) as part:
-        part.write_bytes(content)
 
 
 def _digest_path(path: Path) -> Path:

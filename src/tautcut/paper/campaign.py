@@ -15,7 +15,8 @@ from joblib import Parallel, delayed, effective_n_jobs
 
 from tautcut.checks import whole_number
 from tautcut.errors import TautcutError
-from tautcut.records.records import RunRecord, append_record, cut_torn_line, read_records, write_whole
+from tautcut.records.records import RunRecord, append_record, cut_torn_line, read_records
+from tautcut.writing import write_whole
 
 
 class Spec(Protocol):

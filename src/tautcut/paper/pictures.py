@@ -15,9 +15,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from tautcut.paper.figures import IN_BETWEEN, Figure1, Figure2, LineFunction, SortedFunction
-from tautcut.records.records import write_whole
 from tautcut.report.figures import FAINT, INK, check_picture_path
-from tautcut.writing import replacing
+from tautcut.writing import replacing, write_whole
 
 CURVE, SHADE, RULE = "#1f5f8b", "#e9e9e9", "#bbbbbb"
 

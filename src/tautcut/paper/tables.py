@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from tautcut.paper import published
 from tautcut.paper.protocol import LABELS, METHODS, PAPER_BUDGET, PAPER_TRIALS, WITH_STARTS
 from tautcut.records import RunRecord
-from tautcut.records.records import write_whole
+from tautcut.writing import write_whole
 
 LOWEST_P, TRUE_PURITY, ONLY_RUN = "lowest (P)", "true purity", "only run"
 NONE = "–"

@@ -19,7 +19,6 @@ from typing import Any
 
 from tautcut._version import __version__
 from tautcut.errors import InputError
-from tautcut.writing import replacing
 
 PACKAGES = ("numpy", "scipy", "numba", "scikit-learn")
 
@@ -133,12 +132,6 @@ def cut_torn_line(path: str | os.PathLike[str]) -> None:
         whole = content.rfind(b"\n") + 1
         if whole < len(content):
             file.truncate(whole)
-
-
-def write_whole(path: str | os.PathLike[str], text: str) -> None:
-    """Write the file; it is there whole, or as it was."""
-    with replacing(Path(path)) as part:
-        part.write_text(text, encoding="utf-8", newline="")
 
 
 def read_records(path: str | os.PathLike[str]) -> list[RunRecord]:
