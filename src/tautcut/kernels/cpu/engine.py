@@ -21,7 +21,7 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from tautcut.arrays import Array, BoolArray, FloatArray, IntArray
 from tautcut.graph import Graph
-from tautcut.kernels.cpu.compiling import compiled
+from tautcut.kernels.cpu.compiling import compiled, inlined
 from tautcut.kernels.cpu.rows import (
     absolute,
     first_largest,
@@ -221,7 +221,7 @@ def _measure_pass(width: int, n_columns: int, has_unit_weights: bool, one: Any) 
                 n_positive = n_positive + where_greater(f, nothing, ones, nothing)
                 n_one = n_one + where_greater(ones, f, nothing, ones)
                 if has_lane_between(f, low, high):
-                    _keep(F[i], bracket, n_candidates[chunk], candidates[chunk])
+                    _keep(F, i, chunk, n_columns, bracket, n_candidates, candidates)
             store(sums[chunk], _VARIATION, variation)
             store(sums[chunk], _MASS, mass)
             store(sums[chunk], _STEP, step)
@@ -233,15 +233,17 @@ def _measure_pass(width: int, n_columns: int, has_unit_weights: bool, one: Any) 
     return measure
 
 
-@compiled
-def _keep(f: Array, bracket: Array, n_candidates: IntArray, candidates: Array) -> None:
-    """Keep the values of this row that lie inside the bracket; those for which there is no room are counted only."""
-    for r in range(n_candidates.size):
-        if bracket[_LOW, r] < f[r] <= bracket[_HIGH, r]:
-            place = n_candidates[r]
-            if place < candidates.shape[1]:
-                candidates[r, place] = f[r]
-            n_candidates[r] = place + 1
+@inlined
+def _keep(
+    F: Array, i: int, chunk: int, n_columns: int, bracket: Array, n_candidates: IntArray, candidates: Array
+) -> None:
+    """Keep the values of row i that lie inside the bracket; those for which there is no room are counted only."""
+    for r in range(n_columns):
+        if bracket[_LOW, r] < F[i, r] <= bracket[_HIGH, r]:
+            place = n_candidates[chunk, r]
+            if place < candidates.shape[2]:
+                candidates[chunk, r, place] = F[i, r]
+            n_candidates[chunk, r] = place + 1
 
 
 @compiled

@@ -40,15 +40,14 @@ class Level(NamedTuple):
 
 
 class _Clusters(NamedTuple):
-    """What a descent knows of the clusters of a partition; moves keep `cut` and `sizes` up to date.
+    """What the terms of (P) need of a partition; `n` is the mass of all vertices, `plateau` as in `descend`.
 
-    `n` is the mass of all vertices; for `smallest` and `plateau` see `descend`.
+    Compiled code makes it: an argument of this type would be taken apart, slowly, at every call from Python.
     """
 
     cut: FloatArray
     sizes: FloatArray
     lam: FloatArray
-    smallest: FloatArray
     n: float
     plateau: float
 
@@ -82,9 +81,9 @@ def descend(
     """
     moved = np.array(labels, dtype=np.int64)
     sizes = np.bincount(moved, level.masses, lam.size).astype(np.float64)
-    clusters = _Clusters(np.zeros(lam.size), sizes, lam, smallest, sizes.sum(), plateau)
-    _sweep(level, moved, clusters)
-    return moved, clusters.cut, clusters.sizes
+    cut = np.zeros(lam.size)
+    _sweep(level, moved, cut, sizes, lam, smallest, plateau)
+    return moved, cut, sizes
 
 
 def weights_between(level: Level, labels: IntArray, n_clusters: int) -> FloatArray:
@@ -324,18 +323,22 @@ def _add_cuts(level: Level, labels: IntArray, cut: FloatArray) -> None:
 
 
 @compiled
-def _sweep(level: Level, labels: IntArray, clusters: _Clusters) -> None:
+def _sweep(
+    level: Level, labels: IntArray, cut: FloatArray, sizes: FloatArray, lam: FloatArray, smallest: FloatArray,
+    plateau: float,
+) -> None:  # fmt: skip
     """Sweeps over the vertices, each moved to the cluster that lowers (P) most. Overwrites labels, cut and sizes.
 
     After the first sweep only the neighbours of moved vertices are looked at again: most others would stay. But a move
     also changes the terms of its two clusters, for all their vertices, so when no neighbour moves, everything is looked
     at once more; a descent ends with such a sweep in which nothing moved.
     """
-    towards = np.zeros(clusters.lam.size)  # weight from the vertex at hand to each cluster
-    touched = np.empty(clusters.lam.size, np.int64)  # the clusters where it is not zero
+    clusters = _Clusters(cut, sizes, lam, sizes.sum(), plateau)
+    towards = np.zeros(lam.size)  # weight from the vertex at hand to each cluster
+    touched = np.empty(lam.size, np.int64)  # the clusters where it is not zero
     is_active = np.ones(labels.size, np.bool_)
     is_full = True
-    _add_cuts(level, labels, clusters.cut)
+    _add_cuts(level, labels, cut)
     for _ in range(_MAX_SWEEPS):
         n_moves = 0
         for i in range(labels.size):
@@ -343,7 +346,7 @@ def _sweep(level: Level, labels: IntArray, clusters: _Clusters) -> None:
                 continue
             is_active[i] = False
             own = labels[i]
-            if clusters.sizes[own] - level.masses[i] < clusters.smallest[own]:
+            if sizes[own] - level.masses[i] < smallest[own]:
                 continue
             n_touched = _gather(level, labels, i, towards, touched)
             if n_touched > 1 or (n_touched == 1 and touched[0] != own):  # else all its neighbours are in its cluster
