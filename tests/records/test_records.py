@@ -7,7 +7,6 @@ import subprocess
 import sys
 from dataclasses import FrozenInstanceError, replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -217,24 +216,6 @@ def test_json_that_is_no_record_is_an_error(line):
 def test_a_record_with_a_field_too_many_is_an_error(record):
     with pytest.raises(InputError, match=r"a run record has the fields .*found .*'colour'"):
         RunRecord.from_json(json.dumps({**json.loads(record.to_json()), "colour": "red"}))
-
-
-def test_a_file_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
-    path, write = tmp_path / "table.md", Path.write_text
-    path.write_text("before")
-
-    def torn(self, text, **named):
-        write(self, text[:2], **named)
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "write_text", torn)
-        with pytest.raises(OSError, match="No space"):
-            records.write_whole(path, "after")
-    assert path.read_text() == "before"
-    records.write_whole(path, "after\n")
-    assert path.read_bytes() == b"after\n"
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_drawn_labels_are_true_and_as_many_as_asked_for(blobs):
