@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import FrozenInstanceError, replace
@@ -11,7 +12,9 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
+from tautcut import balanced_cut_energy, knn_graph
 from tautcut.algorithm.stopping import Status
+from tautcut.baselines import LSD
 from tautcut.errors import InputError
 from tautcut.estimators import MTVClassifier, MTVClustering
 from tautcut.metrics import purity
@@ -29,9 +32,10 @@ from tautcut.records import (
 
 @pytest.fixture(scope="module")
 def blobs():
+    """Points of three clouds, and a truth that is wrong about a twentieth of them."""
     rng = np.random.default_rng(3)
-    truth = np.repeat([0, 1, 2], 20)
-    return rng.normal(size=(60, 2)) + 3.0 * truth[:, None], truth
+    cloud = np.repeat([0, 1, 2], 20)
+    return rng.normal(size=(60, 2)) + 3.0 * cloud[:, None], np.where(np.arange(60) % 20 == 7, (cloud + 1) % 3, cloud)
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +56,7 @@ def test_a_record_says_what_was_run_and_what_came_out(blobs, fitted):
     assert record.settings["n_neighbors"] == 12
     assert not {"random_state", "verbose"} & set(record.settings)
     assert record.energy == model.energy_
-    assert record.purity == purity(model.labels_, blobs[1]) > 0.9
+    assert 0.9 < record.purity == purity(model.labels_, blobs[1]) < 1
     assert record.sizes == tuple(np.bincount(model.labels_))
     assert (record.status, record.n_iter) == (str(model.status_), model.n_iter_)
     assert record.n_iter > 0
@@ -78,6 +82,29 @@ def test_classification_counts_the_labels(blobs):
     assert record.method == "MTVClassifier"
     assert sum(record.sizes) == 60
     assert (model.transduction_[y >= 0] == y[y >= 0]).all()
+
+
+def test_a_rival_is_measured_as_we_are(blobs):
+    graph = knn_graph(blobs[0], 8)
+    model = LSD(3, max_iter=30, random_state=4)
+    record = runs.run_baseline(model, graph, data="blobs", truth=blobs[1])
+    assert (record.data, record.method, record.seed, record.n_labelled) == ("blobs", "LSD", 4, 0)
+    assert record.settings == {"n_clusters": 3, "init": None, "max_iter": 30, "scale": "auto"}
+    assert record.energy == pytest.approx(balanced_cut_energy(graph, model.labels_))
+    assert record.purity == purity(model.labels_, blobs[1]) < 1
+    assert record.sizes == tuple(np.bincount(model.labels_, minlength=3))
+    assert (record.n_iter, record.measures) == (30, {"objective": model.objective_})
+
+
+def test_an_empty_cluster_has_its_place_among_the_sizes_and_no_energy(blobs):
+    start = np.full((60, 3), 0.2)
+    start[:30, 0] = start[30:, 2] = 1.2
+    start[:, 1] = 0.0  # and a zero stays zero
+    model = LSD(3, init=start, max_iter=30, random_state=0)
+    record = runs.run_baseline(model, knn_graph(blobs[0], 8), data="blobs", truth=blobs[1])
+    assert record.sizes == ((model.labels_ == 0).sum(), 0, (model.labels_ == 2).sum())
+    assert record.energy is None
+    assert RunRecord.from_json(record.to_json()) == record
 
 
 def test_without_the_truth_there_is_no_purity(blobs):
@@ -166,6 +193,13 @@ def test_records_are_appended_in_order(record, tmp_path):
         append_record(path, one)
     assert read_records(path) == records
     assert path.read_bytes().count(b"\n") == 3
+
+
+def test_a_record_is_on_disk_when_it_is_written(record, tmp_path, monkeypatch):
+    path, synced = tmp_path / "runs.jsonl", []
+    monkeypatch.setattr(records.os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_size))
+    append_record(path, record)
+    assert synced == [path.stat().st_size] != [0]
 
 
 @pytest.mark.parametrize("kept", [1, 40, -1])
