@@ -1,7 +1,10 @@
 # Everything runs in an environment of its own, made on first use. It needs Python ≥ 3.11 and pip, and nothing else.
 PYTHON ?= python3
 VENV ?= .venv
+INTERPRETER_VENV ?= .venv-interpreter
 BENCH_VENV ?= .venv-bench
+# torch without CUDA is enough for Triton's interpreter, and smaller: a wheel of it may be named here.
+TORCH ?= torch==2.13.0
 ARGS ?=
 
 BIN := $(VENV)/bin
@@ -11,7 +14,7 @@ PEERS := graphlearning==1.7.5 scikit-network leidenalg igraph mtkahypar kahip py
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint bench bench-scale test-gpu bench-gpu docs clean
+.PHONY: help demo test test-interpreter lint bench bench-scale test-gpu bench-gpu docs clean
 
 help:  ## this list
 	@echo 'make TARGET [PYTHON=python3.12] [VENV=.venv] [ARGS="..."]'
@@ -25,6 +28,13 @@ test: lint  ## lint, then the whole suite and the docstring examples, with cover
 	@rm -rf build/numba
 	@NUMBA_CACHE_DIR='$(CURDIR)/build/numba' \
 		$(BIN)/python -m pytest --cov --doctest-modules --ignore=src/tautcut/kernels/gpu -n 2 --dist loadfile tests src $(ARGS)
+
+# The GPU's modules count for coverage here, and here alone.
+test-interpreter: $(INTERPRETER_VENV)/.torch  ## the GPU's programs and whole fits with them, in Triton's interpreter
+	@mkdir -p build
+	@NUMBA_CACHE_DIR='$(CURDIR)/build/numba-interpreter' COVERAGE_FILE=build/coverage-interpreter \
+		$(INTERPRETER_VENV)/bin/python -m pytest --cov=tautcut.kernels.gpu --cov-config=tests/kernels/gpu/coverage.toml \
+		-n 2 --dist worksteal tests/kernels/gpu $(ARGS)
 
 lint: $(VENV)/.dev  ## style, types and import contracts
 	@$(BIN)/ruff check .
@@ -42,9 +52,10 @@ bench-scale: $(BENCH_VENV)/.peers  ## graphs of up to 3 M vertices; results in d
 	@rm -rf build/numba-bench
 	@$(BENCH) benchmarks/scale.py $(ARGS)
 
-# The machine with the card has its own Python with torch, Triton, NumPy and SciPy; nothing is installed for these two.
-test-gpu:  ## the GPU's engine against the reference, on a machine with an NVIDIA GPU
-	@PYTHONPATH=src $(PYTHON) -m pytest -p no:cacheprovider tests/kernels/gpu $(ARGS)
+# The machine with the GPU has its own Python with torch, Triton, NumPy, SciPy and pytest; nothing is installed for these.
+# What needs more (whole fits: scikit-learn, moves: numba) is skipped there, and says so.
+test-gpu:  ## the GPU's engine against the reference and whole fits, on a machine with an NVIDIA GPU
+	@PYTHONPATH=src $(PYTHON) -m pytest -p no:cacheprovider -rs tests/kernels/gpu $(ARGS)
 
 bench-gpu:  ## the GPU's engine; results in docs/results
 	@PYTHONPATH=src $(PYTHON) benchmarks/gpu.py $(ARGS)
@@ -54,14 +65,14 @@ docs: $(VENV)/.docs  ## the site, in build/docs: tutorials, gallery (its example
 	@echo 'build/docs/index.html'
 
 clean:  ## remove the environments and everything that was built
-	rm -rf $(VENV) $(BENCH_VENV) build dist htmlcov .coverage .coverage.* \
+	rm -rf $(VENV) $(INTERPRETER_VENV) $(BENCH_VENV) build dist htmlcov .coverage .coverage.* \
 		.hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # ---------------------------------------------------------------- environments
 # The demo needs the package alone; a stamp for each set of dependencies, renewed when pyproject.toml changes.
 
-$(VENV)/.created $(BENCH_VENV)/.created:
+$(VENV)/.created $(INTERPRETER_VENV)/.created $(BENCH_VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "tautcut needs Python 3.11 or newer; '$(PYTHON)' is `$(PYTHON) --version 2>&1`." \
 			'Name another one: make PYTHON=python3.12' >&2; exit 1; }
@@ -78,6 +89,11 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/.created
 	@echo 'Installing tautcut and its tests in $(VENV) (once) ...'
 	@$(PIP) install --editable '.[dev]'
 	@touch $@ $(VENV)/.runtime
+
+$(INTERPRETER_VENV)/.torch: pyproject.toml | $(INTERPRETER_VENV)/.created
+	@echo 'Installing tautcut, its tests, torch and Triton in $(INTERPRETER_VENV) (once) ...'
+	@$(INTERPRETER_VENV)/bin/python -m pip --quiet --disable-pip-version-check install '$(TORCH)' triton --editable '.[test]'
+	@touch $@
 
 $(VENV)/.docs: pyproject.toml | $(VENV)/.created
 	@echo 'Installing tautcut and the tools of its site in $(VENV) (once) ...'

@@ -1,4 +1,4 @@
-"""What the GPU's engine reaches: milliseconds of an inner iteration and the share of the card's copy bandwidth, the
+"""What the GPU's engine reaches: milliseconds of an inner iteration and the share of the GPU's copy bandwidth, the
 paper's 31 starts, one label per class, features to labels, and how it grows to ten million vertices. It needs torch,
 Triton, NumPy and SciPy, and the data sets in the folder that TAUTCUT_DATA names. Every figure is a RunRecord in
 docs/results/gpu.jsonl; `benchmarks/render.py` makes the table and the plot from them.
@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from tautcut.algorithm.batch import limits_of, run_batch
 from tautcut.algorithm.stopping import StopRule
 from tautcut.graph import Graph
 from tautcut.kernels.devices import thread_count
@@ -126,16 +127,16 @@ def bytes_of_iteration(problem: Problem, size_of_dual: int) -> int:
 
 def iteration_times(kernels: Any, starts: Any, prepare: int = 16) -> dict[str, float]:
     """Milliseconds of each launch, with every start in the midst of its inner loop."""
-    from tautcut.kernels.gpu import programs as programs
+    from tautcut.kernels.gpu import tables
 
     S = len(starts)
-    batch = kernels.batch(starts, tol=0.0, max_iter=10_000, max_inner=100, epsilon=1e-3)
+    batch = kernels.batch(starts, limits_of(StopRule(tol=0.0, max_iter=10_000)))
     for _ in range(prepare):
         batch.launch_round(S)
 
     def midway() -> None:
-        batch.set_words({programs.PHASE: programs.ITERATE.value, programs.INNER: 1, programs.MISSES: 0})
-        batch.brackets[:, :, programs.TAKEN.value] = 0
+        batch.set_words({tables.PHASE: tables.ITERATE.value, tables.INNER: 1, tables.MISSES: 0})
+        batch.brackets[:, :, tables.TAKEN.value] = 0
 
     times = {}
     for name, launch in (
@@ -179,8 +180,7 @@ def paper_starts(tools: Any, clusters: np.ndarray, seed: int = 0) -> Any:
 
 
 def measure_starts(bench: Bench, name: str, problem: Problem, truth: np.ndarray, clusters: np.ndarray | None) -> None:
-    """The paper's 31 starts, side by side; the lowest (P) wins. From starts on the card to labels on the host."""
-    from tautcut.algorithm.batch import run_batch
+    """The paper's 31 starts, side by side; the lowest (P) wins. From starts on the GPU to labels on the host."""
     from tautcut.kernels.gpu.engine import GpuKernels
     from tautcut.kernels.gpu.spectral import GpuSpectral
 
@@ -212,9 +212,8 @@ def drawn_labels(truth: np.ndarray, draw: int) -> np.ndarray:
 
 
 def measure_few_labels(bench: Bench, name: str, problem: Problem, truth: np.ndarray) -> None:
-    """One label per class: from the labels to the partition, the graph on the card already; and the estimator's fit."""
+    """One label per class: from the labels to the partition, the graph on the GPU already; and the estimator's fit."""
     from tautcut import MTVClassifier
-    from tautcut.algorithm.batch import run_batch
     from tautcut.kernels.gpu.engine import GpuKernels
     from tautcut.kernels.gpu.spectral import GpuSpectral
 
@@ -248,7 +247,7 @@ def measure_few_labels(bench: Bench, name: str, problem: Problem, truth: np.ndar
 
 
 def measure_poisson(bench: Bench, name: str, W: sp.csr_matrix, truth: np.ndarray) -> None:
-    """GraphLearning's Poisson learning on the same card and draws, where it is installed."""
+    """GraphLearning's Poisson learning on the same GPU and draws, where it is installed."""
     try:
         import graphlearning
     except ImportError as error:
@@ -289,7 +288,6 @@ def measure_fit(bench: Bench, name: str, given: Any, truth: np.ndarray, affinity
 
 def measure_features(bench: Bench, name: str, X: np.ndarray, truth: np.ndarray) -> None:
     """Features to labels: neighbours, graph, normalised cut, 31 starts."""
-    from tautcut.algorithm.batch import run_batch
     from tautcut.graph.neighbors import neighbor_graph
     from tautcut.kernels.gpu.engine import GpuKernels
     from tautcut.kernels.gpu.nearest import nearest_on_gpu
@@ -374,7 +372,7 @@ def measure_growth(bench: Bench, bandwidth: float, until: float) -> None:
     """A run from a rough copy of the planted clusters, whose vertices the layout puts side by side."""
     import torch
 
-    from tautcut.kernels.gpu import programs as programs
+    from tautcut.kernels.gpu import tables
     from tautcut.kernels.gpu.engine import GpuKernels
 
     for n, R in SIZES:
@@ -395,14 +393,14 @@ def measure_growth(bench: Bench, bandwidth: float, until: float) -> None:
         start = torch.full((1, n, R), 0.5 / R, device="cuda")
         start[0, torch.arange(n, device="cuda"), label] += 0.5
         for iterations in (2, ITERATIONS):  # the first compiles
-            batch = kernels.batch(start, tol=0.0, max_iter=iterations, max_inner=100, epsilon=1e-3)
+            batch = kernels.batch(start, limits_of(StopRule(tol=0.0, max_iter=iterations)))
             torch.cuda.synchronize()
             began = time.perf_counter()
             for _ in batch.run():
                 pass
             torch.cuda.synchronize()
             seconds = time.perf_counter() - began
-            after, looks = batch.look()[0], batch.word(programs.LOOKS)
+            after, looks = batch.look()[0], batch.word(tables.LOOKS)
             del batch
         iteration_ms = 1e3 * seconds / after.iterations
         iterate = iteration_times(kernels, start)["iterate"]

@@ -1,6 +1,6 @@
-"""What the property tests draw, and the graphs that several tests share: random graphs, weighted or not,
-connected or not, memberships on the simplex with many ties, and one λ per cluster. And how tests choose the number of
-threads, and see how many are used.
+"""What the property tests draw: random graphs, weighted or not, connected or not, memberships on the simplex with many
+ties, and one λ per cluster; the graphs of `sample_graphs` can be imported from here too. And how tests choose the
+number of threads, and see how many are used.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from sample_graphs import noisy_start, planted_graph, random_graph, soft_start  # noqa: F401
 from tautcut.graph import Graph
 from tautcut.problem import Problem
 
@@ -82,39 +83,6 @@ def started(draw: st.DrawFn, **problem: Any) -> tuple[Problem, np.ndarray]:
         F[vertex] = np.eye(drawn.n_clusters)[column]
     assume((np.ptp(F, axis=0) > 0).all())
     return drawn, F
-
-
-def random_graph(n_vertices: int, n_edges: int, *, seed: int, is_weighted: bool = False, n_isolated: int = 0) -> Graph:
-    """About `n_edges` edges between random vertices; the last `n_isolated` vertices have none."""
-    rng = np.random.default_rng(seed)
-    pairs = np.sort(rng.integers(0, n_vertices - n_isolated, (n_edges, 2)), axis=1)
-    pairs = np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0)
-    weights = rng.uniform(0.2, 3.0, len(pairs)) if is_weighted else None
-    return Graph.from_edges(pairs, weights, n_vertices=n_vertices)
-
-
-def planted_graph(n_blocks: int, size: int, *, seed: int, is_weighted: bool = False) -> Graph:
-    """Blocks of `size` vertices, dense inside and sparsely joined; each block is connected."""
-    rng = np.random.default_rng(seed)
-    n = n_blocks * size
-    block = np.repeat(np.arange(n_blocks), size)
-    inside = block[:, None] == block
-    keep = np.triu(rng.random((n, n)) < np.where(inside, 8 / size, 1.5 / n), 1)
-    ring = np.array([(b * size + i, b * size + (i + 1) % size) for b in range(n_blocks) for i in range(size)])
-    pairs = np.unique(np.sort(np.vstack([np.argwhere(keep), ring]), axis=1), axis=0)
-    weights = rng.uniform(0.5, 2.0, len(pairs)) if is_weighted else None
-    return Graph.from_edges(pairs, weights, n_vertices=n)
-
-
-def soft_start(n_vertices: int, n_clusters: int, *, seed: int) -> np.ndarray:
-    """A generic point of the simplex in each row."""
-    return np.random.default_rng(seed).dirichlet(np.ones(n_clusters), n_vertices)
-
-
-def noisy_start(labels: np.ndarray, n_clusters: int, *, seed: int, trust: float = 0.5) -> np.ndarray:
-    """A labelling softened by noise: the start that a poor partitioner would give."""
-    noise = soft_start(labels.size, n_clusters, seed=seed)
-    return trust * np.eye(n_clusters)[labels] + (1 - trust) * noise
 
 
 def use_threads(monkeypatch: pytest.MonkeyPatch, n_threads: int) -> None:

@@ -233,6 +233,27 @@ def test_approximate_search_is_close_and_repeatable():
 
 
 @needs_faiss
+def test_another_finder_is_taken_for_an_exact_search_alone():
+    """A GPU's exact search must not overrule method="approximate", nor be passed over without a word otherwise."""
+    asked: list[int] = []
+
+    def finder(points: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        asked.append(k)
+        indices, distances = brute_force(points, k)
+        return indices, distances**2
+
+    expected = dense(knn_graph(POINTS, 4, method="exact"))
+    for method in ("auto", "exact"):
+        graph, report = neighbor_graph(POINTS, 4, method=method, finder=finder)
+        assert report.method == "exact"
+        assert np.array_equal(dense(graph), expected)
+    assert asked == [4, 4]
+    _, report = neighbor_graph(POINTS, 4, method="approximate", random_state=0, finder=finder)
+    assert report.method == "approximate"
+    assert asked == [4, 4]
+
+
+@needs_faiss
 def test_approximate_search_survives_copies_and_few_points():
     same = knn_graph(np.zeros((200, 2)), 5, method="approximate", random_state=0)
     assert same.n_vertices == 200

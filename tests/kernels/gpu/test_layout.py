@@ -1,16 +1,19 @@
-"""The layout of a graph for the card: every edge has its own slot, whatever the lengths of the rows."""
+"""The layout of a graph for a GPU: every edge has its own slot, whatever the lengths of the rows."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+
+pytest.importorskip("hypothesis")
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 import tautcut.kernels.gpu.layout as layout_module
 from strategies import graphs, random_graph
 from tautcut.graph import Graph
-from tautcut.kernels.gpu.layout import Layout, lay_out
+from tautcut.kernels.gpu.layout import Layout, layout_of
 
 
 def edges_of(layout: Layout) -> list[tuple[int, int, float]]:
@@ -42,7 +45,7 @@ def edges_of_graph(graph: Graph) -> list[tuple[int, int, float]]:
 def test_every_edge_has_its_slot(graph: Graph, lanes: int, unroll: int, longest: int):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(layout_module, "LONG_ROW", longest)
-        layout = lay_out(graph, graph.weights, lanes=lanes, unroll=unroll)
+        layout = layout_of(graph, graph.weights, lanes=lanes, unroll=unroll)
     assert edges_of(layout) == edges_of_graph(graph)
     assert sorted(layout.order.tolist()) == list(range(graph.n_vertices))
     assert (np.diff(layout.offsets) % unroll == 0).all()
@@ -50,7 +53,7 @@ def test_every_edge_has_its_slot(graph: Graph, lanes: int, unroll: int, longest:
 
 def test_rows_of_like_length_share_a_block():
     graph = random_graph(3000, 12_000, seed=0, is_weighted=False, n_isolated=0)
-    layout = lay_out(graph, graph.weights, lanes=8, unroll=2)
+    layout = layout_of(graph, graph.weights, lanes=8, unroll=2)
     assert layout.n_slots <= 1.1 * graph.indices.size  # in the graph's own order it would be 1.6 times as many
 
 
@@ -59,6 +62,6 @@ def test_vertices_that_belong_together_lie_side_by_side():
     groups = np.random.default_rng(0).integers(0, 4, 200)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(layout_module, "WINDOW", 8)
-        layout = lay_out(graph, graph.weights, lanes=4, unroll=2, near=groups)
+        layout = layout_of(graph, graph.weights, lanes=4, unroll=2, near=groups)
     assert (np.diff(groups[layout.order]) != 0).sum() < 4 + 200 // 8
     assert edges_of(layout) == edges_of_graph(graph)

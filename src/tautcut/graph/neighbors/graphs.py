@@ -96,7 +96,8 @@ def neighbor_graph(
     progress : callable, optional
         Called with the steps done and their total, as the search goes on.
     finder : callable, optional
-        Another exact search for dense points: (points, k) → indices and squared distances, nearest first.
+        Another exact search for dense points: (points, k) → indices and squared distances, nearest first. It is
+        taken unless `method` is "approximate".
 
     Examples
     --------
@@ -109,7 +110,7 @@ def neighbor_graph(
     points = features_of(X, "X")
     k = neighbor_count(n_neighbors, points.shape[0], most=points.shape[0] - 1)
     points, unit = comparable(points, metric)
-    if finder is not None and isinstance(points, np.ndarray):
+    if finder is not None and method != "approximate" and isinstance(points, np.ndarray):
         (indices, squared), report = finder(points, k), NeighborReport(points.shape[0], points.shape[1], k, "exact")
     else:
         (indices, squared), report = own_neighbors(points, k, method, random_state=random_state, progress=progress)

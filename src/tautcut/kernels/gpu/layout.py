@@ -1,4 +1,4 @@
-"""Where the vertices and edges of a graph lie in the card's memory. Vertices of like degree share a block; the edges
+"""Where the vertices and edges of a graph lie in the GPU's memory. Vertices of like degree share a block; the edges
 of a block are stored step by step, the e-th edge of each of its vertices side by side, so that neighbouring lanes read
 neighbouring words. A row too long for that has a block of its own, its edges side by side. Plain NumPy.
 """
@@ -41,7 +41,7 @@ class Layout:
         return int(self.neighbors.size)
 
 
-def lay_out(
+def layout_of(
     graph: Graph, weights: NDArray[Any], *, lanes: int, unroll: int, near: NDArray[Any] | None = None
 ) -> Layout:
     """The layout for blocks of `lanes` rows, whose steps are taken `unroll` at a time.

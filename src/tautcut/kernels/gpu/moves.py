@@ -1,16 +1,20 @@
-"""Hard partitions on the card, many at a time: what they cost, greedy moves, and clusters merged and split. A partition
+"""Hard partitions on the GPU, many at a time: what they cost, greedy moves, and clusters merged and split. A partition
 is a row of labels, in the order of the layout's rows. What `tautcut.kernels.cpu.moves` is to the processor, but
 vertices move together, and only as many as lower (P) together. What to search for is decided elsewhere.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import torch
 from scipy.optimize import linear_sum_assignment
 
 from tautcut.arrays import FloatArray, IntArray
-from tautcut.kernels.gpu.engine import GpuKernels
+
+if TYPE_CHECKING:
+    from tautcut.kernels.gpu.engine import GpuKernels
 
 _MAX_ROUNDS = 40
 _FEWER = 4  # by which a set of moves is divided when (P) has not fallen

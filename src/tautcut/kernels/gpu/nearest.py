@@ -1,4 +1,4 @@
-"""Exact nearest neighbours on the card: distances of a block of points to all others by one matrix product, the
+"""Exact nearest neighbours on the GPU: distances of a block of points to all others by one matrix product, the
 nearest of them and a few to spare measured again as differences, which rounding cannot reorder.
 """
 
@@ -10,14 +10,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from tautcut.kernels import gpu
+
 _BLOCK_BYTES = 2 << 30  # of distances at a time
 _SPARE = 8  # candidates beyond k that are measured again
 
 
 def nearest_on_gpu(
-    points: NDArray[Any], k: int, *, device: str = "cuda"
+    points: NDArray[Any], k: int, *, device: str | None = None
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """The k nearest other points of each, nearest first, ties by their number; and their squared distances."""
+    device = device or gpu.DEVICE
     centred = np.asarray(points - points.mean(axis=0), dtype=np.float32)
     rows = torch.from_numpy(centred).to(device)
     n = rows.shape[0]

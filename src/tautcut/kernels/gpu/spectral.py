@@ -1,18 +1,21 @@
-"""Linear algebra on the graph Laplacian, on the card: the diffusion (I + L)⁻¹ of many starts at once, and the leading
+"""Linear algebra on the graph Laplacian, on the GPU: the diffusion (I + L)⁻¹ of many starts at once, and the leading
 eigenvectors of the normalised cut. What `tautcut.graph.laplacian` does on the host, in float32.
 """
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from tautcut.arrays import FloatArray, IntArray
 from tautcut.graph.laplacian import nearest_partition
-from tautcut.kernels.gpu.engine import GpuKernels, recorded
+from tautcut.kernels.gpu.recording import recorded
+
+if TYPE_CHECKING:
+    from tautcut.kernels.gpu.engine import GpuKernels
 
 _CHECK_EVERY = 4  # iterations of the conjugate gradients between looks at the residuals
 _DEGREE, _ROUNDS = 30, 20  # of the Chebyshev filter, and how often it is applied at most
@@ -37,7 +40,7 @@ class GpuSpectral:
         return diffused
 
     def diffuse_seeds(self, vertices: IntArray) -> torch.Tensor:
-        """(I + L)⁻¹ B for starts at once, on the card: B of start s is e_r at `vertices[s, r]`, and zero elsewhere."""
+        """(I + L)⁻¹ B for starts at once, on the GPU: B of start s is e_r at `vertices[s, r]`, and zero elsewhere."""
         kernels = self.kernels
         S, R = vertices.shape
         row_of = np.argsort(kernels.layout.order)
