@@ -32,6 +32,7 @@ SETS = {"digits": None, "optdigits": None, "mnist": 10_000}  # and how many poin
 SEEDS = range(5)
 PER_CLASS = 10
 WRONG = (0.0, 0.1, 0.2, 0.3)  # shares of the given labels
+CASES = [(0.0, False), *((share, is_systematic) for share in WRONG[1:] for is_systematic in (False, True))]
 FEW = (1, 5, 10)  # labels of each class for the prediction of new points
 OURS = "MTVClassifier"
 SPREADING = {"LabelSpreading, α = 0.2": 0.2, "LabelSpreading, α = 0.99": 0.99}  # its default, and its authors' choice
@@ -55,8 +56,13 @@ def main() -> None:
             append_record(part, record)
             print(record.data, record.method, record.seed, record.n_labelled, record.measures, flush=True)
     os.replace(part, RECORDS)
-    RECORDS.with_suffix(".md").write_text(page(read_records(RECORDS)), encoding="utf-8")
-    write_block("claims", readme_block(read_records(RECORDS)))
+    write_pages(read_records(RECORDS))
+
+
+def write_pages(records: list[RunRecord]) -> None:
+    """What is rendered from the records: claims.md, and the README's block."""
+    RECORDS.with_suffix(".md").write_text(page(records), encoding="utf-8")
+    write_block("claims", readme_block(records))
 
 
 def data_sets() -> Iterator[Points]:
@@ -77,31 +83,33 @@ def wrong_labels(points: Points) -> Iterator[RunRecord]:
     graph = knn_graph(points.X, 10)
     for seed in SEEDS:
         right = draw_labels(points.truth, per_class=PER_CLASS, rng=np.random.default_rng(seed))
-        for share in WRONG:
-            given = with_mistakes(right, share, rng=np.random.default_rng(seed))
+        for share, is_systematic in CASES:
+            given = with_mistakes(right, share, is_systematic=is_systematic, rng=np.random.default_rng(seed))
+            case = {"wrong_share": share, "is_systematic": float(is_systematic)}
             model = MTVClassifier(affinity="precomputed", random_state=seed)
             fitted, record = run_classification(model, graph, given, data=points.name, truth=points.truth)
-            measures = judged(fitted.transduction_, given, points.truth, share)
+            measures = case | judged(fitted.transduction_, given, points.truth)
             yield replace(record, measures=measures | doubted(fitted.predict(graph.to_scipy()), given, points.truth))
             for method, alpha in SPREADING.items():
-                yield spreading(method, alpha, graph, given, points, share, seed)
+                yield spreading(method, alpha, graph, given, points, case, seed)
 
 
-def with_mistakes(labels: Any, share: float, *, rng: np.random.Generator) -> Any:
-    """The labels, this share of them replaced by another class, each other class as likely; −1 stays."""
+def with_mistakes(labels: Any, share: float, *, is_systematic: bool, rng: np.random.Generator) -> Any:
+    """The labels, this share of them replaced by another class: any other as likely, or always the next one."""
     given = np.flatnonzero(labels >= 0)
     classes = np.unique(labels[given])
     wrong = rng.choice(given, round(share * given.size), replace=False)
-    places = np.searchsorted(classes, labels[wrong]) + rng.integers(1, classes.size, wrong.size)
+    steps = np.ones(wrong.size, dtype=int) if is_systematic else rng.integers(1, classes.size, wrong.size)
+    places = np.searchsorted(classes, labels[wrong]) + steps
     noisy = labels.copy()
     noisy[wrong] = classes[places % classes.size]
     return noisy
 
 
-def judged(found: Any, given: Any, truth: Any, share: float) -> dict[str, float]:
+def judged(found: Any, given: Any, truth: Any) -> dict[str, float]:
     """Accuracy on the points without a label, on all, and the share of the wrong labels that came out right."""
     is_right, is_wrong = found == truth, (given >= 0) & (given != truth)
-    measures = {"wrong_share": share, "accuracy": float(is_right[given < 0].mean()), "overall": float(is_right.mean())}
+    measures = {"accuracy": float(is_right[given < 0].mean()), "overall": float(is_right.mean())}
     return measures | ({"mended": float(is_right[is_wrong].mean())} if is_wrong.any() else {})
 
 
@@ -114,12 +122,12 @@ def doubted(of_neighbors: Any, given: Any, truth: Any) -> dict[str, float]:
 
 
 def spreading(
-    method: str, alpha: float, graph: Graph, given: Any, points: Points, share: float, seed: int
+    method: str, alpha: float, graph: Graph, given: Any, points: Points, case: dict[str, float], seed: int
 ) -> RunRecord:
     W = graph.to_scipy()
     model = LabelSpreading(kernel=lambda X, Y: W, alpha=alpha, max_iter=1000)
     found, seconds = timed(lambda: model.fit(np.arange(len(given))[:, None], given).transduction_)
-    measures = judged(found, given, points.truth, share)
+    measures = case | judged(found, given, points.truth)
     return record_of(method, {"alpha": alpha, "max_iter": 1000}, points, found, given, seed, seconds, measures)
 
 
@@ -199,6 +207,9 @@ def page(records: list[RunRecord]) -> str:
         "ones too, so none of those points comes out right. α is how far LabelSpreading trusts the neighbours rather "
         "than the given labels; 0.2 is its default, 0.99 the choice of its authors.",
         wrong_table(records, "accuracy", (OURS, *SPREADING)),
+        "### The same mistake again and again",
+        "As above, but a wrong label is always the next class: a 3 for a 2, never a 7. Such mistakes agree with each other.",
+        wrong_table(records, "accuracy", (OURS, *SPREADING), is_systematic=True),
         "### Wrong labels that came out right",
         "LabelSpreading may overrule a label that it was given.",
         wrong_table(records, "mended", (OURS, *SPREADING)),
@@ -217,23 +228,25 @@ def page(records: list[RunRecord]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def wrong_table(records: list[RunRecord], measure: str, methods: tuple[str, ...]) -> str:
-    rows = [
-        [data, method, *(spread(chosen(records, data, method, wrong_share=share), measure) for share in WRONG)]
-        for data in names(records)
-        for method in methods
-    ]
-    return table(["data", f"{measure}, %".replace("_", " "), *(f"{share:.0%} wrong" for share in WRONG)], rows)
+def wrong_table(
+    records: list[RunRecord], measure: str, methods: tuple[str, ...], *, is_systematic: bool = False
+) -> str:
+    shares = WRONG[1:] if is_systematic else WRONG
+    rows = []
+    for data in names(records):
+        for method in methods:
+            cells = [chosen_wrong(records, data, method, share, is_systematic=is_systematic) for share in shares]
+            rows.append([data, method, *(spread(cell, measure) for cell in cells)])
+    return table(["data", f"{measure}, %".replace("_", " "), *(f"{share:.0%} wrong" for share in shares)], rows)
 
 
 def new_table(records: list[RunRecord]) -> str:
     rows = []
     for data in names(records):
         for per_class in FEW:
-            count = per_class * len(records[0].sizes)
-            ours = chosen(records, data, OURS, n_labelled=count)
+            ours = chosen_new(records, data, OURS, per_class)
             cells = [spread(ours, "new"), spread(ours, "fitted")]
-            cells += [spread(chosen(records, data, f"{k}-NN", n_labelled=count), "new") for k in NEIGHBORS]
+            cells += [spread(chosen_new(records, data, f"{k}-NN", per_class), "new") for k in NEIGHBORS]
             rows.append([data, str(per_class), *cells])
     head = [f"{OURS}, new half", "fitted half", *(f"{k}-NN, new half" for k in NEIGHBORS)]
     return table(["data", "labels of each class", *head], rows)
@@ -244,15 +257,20 @@ def readme_block(records: list[RunRecord]) -> str:
     wrong, new = [], []
     for data in names(records):
         for method, variants in {"**tautcut**": (OURS,), "label spreading": tuple(SPREADING)}.items():
-            cells = [[chosen(records, data, one, wrong_share=share) for one in variants] for share in WRONG]
+            cells = [[chosen_wrong(records, data, one, share) for one in variants] for share in WRONG]
             wrong.append([data, method, *(best(cell, "accuracy") for cell in cells)])
         for method, variants in {"**tautcut**": (OURS,), "k-NN": tuple(f"{k}-NN" for k in NEIGHBORS)}.items():
-            counts = [per_class * len(records[0].sizes) for per_class in FEW]
-            cells = [[chosen(records, data, one, n_labelled=count) for one in variants] for count in counts]
+            cells = [[chosen_new(records, data, one, per_class) for one in variants] for per_class in FEW]
             new.append([data, method, *(best(cell, "new") for cell in cells)])
-    wrong_head = ["data", "accuracy %, without label", *(f"{share:.0%} of the labels wrong" for share in WRONG)]
-    new_head = ["data", "accuracy %, new points", *(f"{few} label{'s' * (few > 1)} of each class" for few in FEW)]
-    return f"{table(wrong_head, wrong)}\n\n{table(new_head, new)}"
+    wrong_head = ["accuracy, %", "", *(f"{share:.0%} wrong" for share in WRONG)]
+    new_head = ["accuracy, %", "", *(f"{few} label{'s' * (few > 1)} of each class" for few in FEW)]
+    parts = [
+        f"{PER_CLASS} labels of each class, of which a share is wrong; accuracy on the points without a label:",
+        table(wrong_head, wrong),
+        "Fitted on one half of the points, with a few labels; accuracy on the other half:",
+        table(new_head, new),
+    ]
+    return "\n\n".join(parts)
 
 
 def best(variants: list[list[RunRecord]], measure: str) -> str:
@@ -264,14 +282,19 @@ def names(records: list[RunRecord]) -> list[str]:
     return list(dict.fromkeys(record.data for record in records))
 
 
-def chosen(
-    records: list[RunRecord], data: str, method: str, *, wrong_share: float | None = None, n_labelled: int | None = None
+def chosen_wrong(
+    records: list[RunRecord], data: str, method: str, share: float, *, is_systematic: bool = False
 ) -> list[RunRecord]:
-    """The draws of one cell: of the first experiment, with this share of wrong labels, or of the second."""
-    mine = [record for record in records if (record.data, record.method) == (data, method)]
-    if wrong_share is not None:
-        return [record for record in mine if record.measures.get("wrong_share") == wrong_share]
-    return [record for record in mine if "new" in record.measures and record.n_labelled == n_labelled]
+    """The draws of one cell of the first experiment."""
+    case = (share, float(is_systematic))
+    found = [record for record in records if (record.data, record.method) == (data, method)]
+    return [one for one in found if (one.measures.get("wrong_share"), one.measures.get("is_systematic")) == case]
+
+
+def chosen_new(records: list[RunRecord], data: str, method: str, per_class: int) -> list[RunRecord]:
+    """The draws of one cell of the second experiment."""
+    found = [record for record in records if (record.data, record.method) == (data, method)]
+    return [one for one in found if "new" in one.measures and one.n_labelled == per_class * len(one.sizes)]
 
 
 def spread(records: list[RunRecord], measure: str) -> str:
