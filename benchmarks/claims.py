@@ -208,7 +208,8 @@ def page(records: list[RunRecord]) -> str:
         "than the given labels; 0.2 is its default, 0.99 the choice of its authors.",
         wrong_table(records, "accuracy", (OURS, *SPREADING)),
         "### The same mistake again and again",
-        "As above, but a wrong label is always the next class: a 3 for a 2, never a 7. Such mistakes agree with each other.",
+        "As above, but a wrong label is always the next class, a 3 for a 2 and never a 7, so that the mistakes agree "
+        "with each other.",
         wrong_table(records, "accuracy", (OURS, *SPREADING), is_systematic=True),
         "### Wrong labels that came out right",
         "LabelSpreading may overrule a label that it was given.",

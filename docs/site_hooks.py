@@ -1,5 +1,6 @@
-"""What the site shows beside docs/: the README as its first page, CONTRIBUTING and CHANGELOG, and the gallery, whose
-examples are run as the site is built. Links between these files and docs/ are turned to where the pages are.
+"""What the site shows beside docs/: the README as its first page, CONTRIBUTING, CHANGELOG, LICENSE, CITATION.cff and the
+gallery, whose examples are run as the site is built. Links between these files and docs/ are turned to where the
+pages are. The navigation is made here too, so that a new example or decision record is in it without being listed.
 """
 
 from __future__ import annotations
@@ -16,13 +17,32 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES, PICTURES = ROOT / "examples", ROOT / "build" / "examples"
 PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+SHOWN_AS_TEXT = {"LICENSE": ("license.md", "License"), "CITATION.cff": ("citation.md", "How to cite")}
+TUTORIALS = ("start", "few-labels", "choosing", "method", "from-anndata")  # in the order in which to read them
+RESULTS = ("bench", "claims", "gpu", "scale", "kernels", "table1", "table2")
+
+
+def on_config(config: Any) -> Any:
+    """The navigation: what a newcomer needs first, and why things are as they are last."""
+    decisions = sorted((ROOT / "docs" / "decisions").glob("0*.md"))
+    config["nav"] = [
+        {"Home": "index.md"},
+        {"Tutorials": [f"tutorials/{name}.md" for name in TUTORIALS]},
+        {"Gallery": ["gallery/index.md", *(f"gallery/{script.stem}.md" for script in _scripts())]},
+        {"API": ["reference/index.md", "reference/experiments.md"]},
+        {"Results": [f"results/{name}.md" for name in RESULTS]},
+        {"About": ["notation.md", "architecture.md", "contributing.md", "changelog.md", "citation.md", "license.md"]},
+        {"Decisions": ["decisions/README.md", *(f"decisions/{record.name}" for record in decisions)]},
+    ]
+    return config
 
 
 def on_files(files: Files, *, config: Any) -> Files:
     for name, page in PAGES.items():
-        files.append(File.generated(config, page, content=_turned((ROOT / name).read_text(encoding="utf-8"))))
-    files.append(File.generated(config, "license.md", content="# License\n\n```text\n" + _read("LICENSE") + "```\n"))
-    scripts = sorted(EXAMPLES.glob("*.py"))
+        files.append(File.generated(config, page, content=_turned(_read(name))))
+    for name, (page, title) in SHOWN_AS_TEXT.items():
+        files.append(File.generated(config, page, content=f"# {title}\n\n```text\n{_read(name)}```\n"))
+    scripts = _scripts()
     for script in scripts:
         picture = _picture_of(script)
         files.append(File.generated(config, f"gallery/{script.stem}.md", content=_example_page(script, picture)))
@@ -35,13 +55,20 @@ def _read(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
 
+def _scripts() -> list[Path]:
+    return sorted(EXAMPLES.glob("*.py"))
+
+
 def _turned(text: str) -> str:
     """Links of a page that lives at the root of the repository."""
     text = re.sub(r"\]\(docs/decisions\)", "](decisions/README.md)", text)
     text = re.sub(r"\]\(docs/", "](", text)
-    text = text.replace("](LICENSE)", "](license.md)").replace("](README.md)", "](index.md)")
     text = re.sub(r"\]\(examples/\w+\.py\)", "](gallery/index.md)", text)
-    return text.replace("](CONTRIBUTING.md)", "](contributing.md)").replace("](CHANGELOG.md)", "](changelog.md)")
+    for name, page in PAGES.items():
+        text = text.replace(f"]({name})", f"]({page})")
+    for name, (page, _) in SHOWN_AS_TEXT.items():
+        text = text.replace(f"]({name})", f"]({page})")
+    return text
 
 
 def _picture_of(script: Path) -> Path:
