@@ -1,5 +1,5 @@
-"""What the site shows beside docs/: the README as its first page, CONTRIBUTING, CHANGELOG, LICENSE, CITATION.cff and the
-gallery, whose examples are run as the site is built. Links between these files and docs/ are turned to where the
+"""What the site shows beside docs/: the README as its first page, CONTRIBUTING, CHANGELOG, LICENSE, CITATION.cff and
+the gallery, whose examples are run as the site is built. Links between these files and docs/ are turned to where the
 pages are. The navigation is made here too, so that a new example or decision record is in it without being listed.
 """
 
