@@ -8,7 +8,6 @@ from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 
 from tautcut import MTVClustering
-from tautcut.graph.diagnostics import confidence
 
 EDGES = (0, 0.25, 0.5, 0.75, 1)
 GROUPS = ("0 to 0.25", "to 0.5", "to 0.75", "below 1", "1")
@@ -18,7 +17,7 @@ def main(path: Path) -> None:
     """Draw the least confident images, and the share of mistakes at each level of confidence."""
     digits = load_digits()
     model = MTVClustering(10, random_state=0).fit(digits.data)
-    sure = confidence(model.graph_, model.labels_, 10)
+    sure = model.confidence_
     # A cluster is named by the majority of its images; an image of another digit is a mistake.
     majority = np.array([np.bincount(digits.target[model.labels_ == r]).argmax() for r in range(10)])
     is_wrong = majority[model.labels_] != digits.target

@@ -40,20 +40,22 @@ def cluster(
     Parameters
     ----------
     adata : AnnData
+        The cells; results are written into it.
     n_clusters : int
-        R.
+        How many clusters to look for.
     use_rep : str, optional
         Build the nearest-neighbour graph of `adata.obsm[use_rep]`, or of `adata.X` for "X".
     obsp : str, optional
         Use the graph `adata.obsp[obsp]`. With neither of the two, the first of these that is there is used:
         `obsp["connectivities"]`, `obsm["X_pca"]`, `X`; `uns` says which.
     n_neighbors : int, default 10
-        Neighbours of each cell in a graph of features.
+        How many neighbours each cell is joined to, where the graph is built from features.
     class_prior, n_init, search, min_cluster_size, verbose
         As for :class:`tautcut.MTVClustering`.
     random_state : int, Generator, RandomState or None, default 0
+        Seeds everything that is drawn; a whole number makes the result repeatable.
     key_added : str, default "tautcut"
-        The name of the results.
+        The name under which the results are stored.
     copy : bool, default False
         Leave `adata` alone and return a copy with the results.
 
@@ -63,7 +65,7 @@ def cluster(
         The copy, if one was asked for. Written into it, or into `adata`, are
 
         - `obs[key_added]`: the clusters "0", "1", …, categorical;
-        - `obs[key_added + "_confidence"]`: the margin of the neighbours' mean membership, from 0 to 1;
+        - `obs[key_added + "_confidence"]`: how firmly the neighbours of a cell agree on its cluster, from 0 to 1;
         - `obsm["X_" + key_added + "_memberships"]`: soft memberships, a column for each category;
         - `uns[key_added]`: `params`, `energy`, `relaxed_energy`, `status`, `n_iter`, `version`, and `seed` if
           `random_state` is a number.
@@ -111,6 +113,7 @@ def classify(
     Parameters
     ----------
     adata : AnnData
+        The cells; results are written into it.
     labels_key : str
         `adata.obs[labels_key]` holds the labels; missing values are unknown, and so is −1 among numbers.
     unknown : str, optional

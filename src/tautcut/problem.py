@@ -24,7 +24,17 @@ NUMERATORS: tuple[Numerator, ...] = get_args(Numerator)
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """Hard labels with their energy (P), its R terms and the cluster sizes."""
+    """Hard labels with their energy (P), its R terms and the cluster sizes.
+
+    Attributes
+    ----------
+    labels : ndarray of int64, shape (n_vertices,)
+        The cluster of each vertex, from 0 to R − 1.
+    terms : ndarray of float64, shape (R,)
+        What each cluster adds to (P); `inf` where it is empty.
+    sizes : ndarray of int64, shape (R,)
+        How many vertices each cluster has.
+    """
 
     labels: IntArray
     terms: FloatArray
@@ -47,8 +57,9 @@ class Problem:
     Parameters
     ----------
     graph : Graph
+        The graph whose vertices are to be divided.
     n_clusters : int
-        R, between 1 and the number of vertices.
+        How many clusters there are to be, R, between 1 and the number of vertices.
     lam : array-like of shape (R,), float, or None
         λ_r > 0, one per cluster; a number stands for all of them, None for R − 1, the paper's choice.
         Use `lam_of_prior` to ask for clusters of given shares.
@@ -146,10 +157,12 @@ def balanced_cut_energy(W: object, labels: ArrayLike, lam: ArrayLike | None = No
 
     Parameters
     ----------
-    W : anything `Graph.from_any` takes
+    W : graph or matrix
+        Anything that `Graph.from_any` takes.
     labels : array-like of shape (n_vertices,)
         Whole numbers from 0. R is the largest label + 1, or the length of `lam`.
     lam : float or array-like of shape (R,), default R − 1
+        λ, one for all clusters or one for each.
 
     Returns
     -------

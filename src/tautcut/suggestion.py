@@ -101,9 +101,11 @@ def suggest_n_clusters(
     Parameters
     ----------
     graph : Graph
+        The graph to be clustered, from `knn_graph` or `Graph.from_any`.
     candidates : iterable of int, default 2 to 15
         Numbers of clusters, from 2 to the number of vertices; the largest should exceed what you expect.
     random_state : int, Generator or None
+        Seeds the searches; a whole number makes the suggestion repeatable.
     observers : iterable of callables
         Each is shown a `Progress` after every candidate, with phase "suggest"; one that returns True stops.
 

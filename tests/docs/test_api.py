@@ -60,7 +60,7 @@ def test_every_parameter_says_what_it_is(name: str) -> None:
 
 
 def test_an_entry_without_words_is_seen() -> None:
-    bare = "A thing.\n\nParameters\n----------\nn : int\n    R.\nm : int\nk : int\n    How many.\n\nReturns\n-------\nint"
+    bare = "A thing.\n\nParameters\n----------\nn : int\n    R.\nm : int\nk : int\n    How many.\n\nReturns\n-------\n"
     assert undescribed(bare) == ["n : int", "m : int"]
 
 

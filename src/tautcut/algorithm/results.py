@@ -31,6 +31,7 @@ class Result:
     Attributes
     ----------
     problem : Problem
+        What was minimised, with its graph.
     partition : Partition
         The best one seen.
     memberships : ndarray of shape (n_vertices, n_clusters)
@@ -38,6 +39,7 @@ class Result:
     relaxed_energy : float
         Σ_r E(f_r) of the last F.
     status : Status
+        Why the run stopped, as a sentence.
     history : tuple of Step
         A line for each outer step, the start's first.
     last_memberships : ndarray of shape (n_vertices, n_clusters)

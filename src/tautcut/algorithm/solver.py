@@ -126,12 +126,15 @@ def solve(
     Parameters
     ----------
     problem : Problem
+        What is minimised: the graph, the number of clusters, λ and the fixed labels.
     start : array-like of shape (n_vertices, n_clusters)
         F⁰; projected onto C (decision 0004).
     stop : StopRule, optional
+        When to stop; the paper's limits by default.
     device : {"cpu", "cuda", "auto", "reference"}
         "cuda" is an NVIDIA GPU; "auto" takes it where there is one.
     dtype : {"float32", "float64"}
+        The precision of the iterations; energies of partitions are always measured in float64.
     observers : iterable of callables
         Each is shown a `Progress` after every outer step; returning True stops the run.
 

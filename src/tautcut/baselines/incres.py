@@ -25,20 +25,21 @@ class INCRES(GraphClusterer):
     Parameters
     ----------
     n_clusters : int, default 8
-        R.
+        How many clusters to look for, R.
     speed : float, default 5.0
         The seeds of a cluster grow by `speed` · 1e-4 · n_vertices / R in a round; 1 is slower and better, 10 is fast.
     max_iter : int, default 10000
         Rounds at most. It stops before if ten rounds in a row change fewer than one label in a thousand, or once the
         seeds have been the whole of the smallest cluster in fifty rounds: they can grow no further.
     random_state : int, Generator, RandomState or None
+        Seeds the process, which draws new seeds of every cluster in each round.
 
     Attributes
     ----------
     labels_ : ndarray of int64, (n_vertices,)
         The label of an isolated vertex means nothing.
     n_iter_ : int
-        Rounds.
+        Rounds until it stopped.
 
     References
     ----------

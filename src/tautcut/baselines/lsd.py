@@ -34,7 +34,7 @@ class LSD(GraphClusterer):
     Parameters
     ----------
     n_clusters : int, default 8
-        R.
+        How many clusters to look for, R.
     init : array-like of shape (n_vertices, n_clusters), default None
         The start, ≥ 0; its rows are scaled to sum one. A zero stays zero, so add 0.2 to an indicator. None is the
         indicator of the normalised cut plus 0.2.
@@ -44,6 +44,7 @@ class LSD(GraphClusterer):
         c: |1ᵀW⁺1|/R, or its estimate from the 30 largest singular triplets, or a number (several starts on one graph
         share `scale_`). "auto" is the pseudo-inverse below 8000 vertices and the triplets from there on.
     random_state : int, Generator, RandomState or None
+        Seeds the normalised cut that the default start comes from.
 
     Attributes
     ----------
@@ -54,8 +55,9 @@ class LSD(GraphClusterer):
     objective_ : float
         ‖cW − FFᵀ‖²_F.
     scale_ : float
-        c.
+        The scale c of W that was used.
     n_iter_ : int
+        Steps that were taken.
 
     References
     ----------

@@ -39,7 +39,7 @@ class NCCTV(GraphClusterer):
     Parameters
     ----------
     n_clusters : int, default 8
-        R.
+        How many clusters to look for, R.
     weights : {"normalised", "ratio"}, default "normalised"
         θ: degrees, or 1.
     scope : {"cluster", "graph"}, default "cluster"

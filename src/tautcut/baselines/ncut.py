@@ -20,9 +20,9 @@ class NormalisedCut(GraphClusterer):
     Parameters
     ----------
     n_clusters : int, default 8
-        R.
+        How many clusters to look for, R.
     random_state : int, Generator, RandomState or None
-        Picks the first row of the rotation.
+        Seeds the choice of the rotation's first row.
 
     Attributes
     ----------

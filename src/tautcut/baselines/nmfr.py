@@ -37,7 +37,7 @@ class NMFR(GraphClusterer):
     Parameters
     ----------
     n_clusters : int, default 8
-        R.
+        How many clusters to look for, R.
     init : array-like of shape (n_vertices, n_clusters), default None
         The start, ≥ 0. None is the indicator of the normalised cut plus 0.2.
     alpha : float or "auto", default 0.8
@@ -48,6 +48,7 @@ class NMFR(GraphClusterer):
     n_products : int, default None
         The most terms of G's series in one step. None is as many as a relative error of 1e-6 takes.
     random_state : int, Generator, RandomState or None
+        Seeds the normalised cut that the default start comes from.
 
     Attributes
     ----------
@@ -56,9 +57,9 @@ class NMFR(GraphClusterer):
     memberships_ : ndarray of float64, (n_vertices, n_clusters)
         F, positive, of spectral norm 1; its columns are orthogonal only roughly.
     objective_ : float
-        J(F).
+        The value J(F) that was reached.
     alpha_ : float
-        α.
+        The damping α that was used.
     n_iter_ : int
         Steps, over all choices of α.
 

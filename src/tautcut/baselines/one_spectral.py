@@ -39,7 +39,7 @@ class OneSpectral(GraphClusterer):
     Parameters
     ----------
     n_clusters : int, default 8
-        R.
+        How many clusters to look for, R.
     weights : {"normalised", "ratio"}, default "normalised"
         θ: degrees, or 1.
     random_state : int, Generator, RandomState or None

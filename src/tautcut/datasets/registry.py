@@ -34,6 +34,7 @@ class Dataset:
     Attributes
     ----------
     name : str
+        The name that `load` knows it by.
     X : ndarray of float32 or uint8, or csr_matrix of float64, shape (n_points, n_features)
         Tf-idf rows where the set is text.
     truth : ndarray of int64, shape (n_points,)
@@ -59,7 +60,9 @@ class LabelledGraph:
     Attributes
     ----------
     name : str
+        The name of the data set.
     graph : Graph
+        The graph, a vertex for each point.
     truth : ndarray of int64, shape (n_vertices,)
         Classes, from 0.
     note : str

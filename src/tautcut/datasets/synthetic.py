@@ -25,11 +25,13 @@ def four_moons(
     Parameters
     ----------
     n_per_moon : int
+        How many points each moon has.
     noise : float
         Standard deviation of the noise.
     dimension : int
-        At least 2.
+        How many coordinates the space has, at least 2.
     random_state : int or Generator
+        Seeds the angles and the noise.
 
     Returns
     -------

@@ -115,8 +115,10 @@ def diagnose(graph: Graph, n_clusters: int | None = None) -> Diagnosis:
     Parameters
     ----------
     graph : Graph
+        The graph to measure.
     n_clusters : int, optional
-        R, if it is known: the gap in the spectrum is judged there, and the expected size of a cluster.
+        How many clusters you will ask for, if you know: the gap in the spectrum is judged there, and the expected
+        size of a cluster.
 
     Returns
     -------
@@ -156,9 +158,11 @@ def confidence(graph: Graph, labels: ArrayLike, n_clusters: int) -> FloatArray:
     Parameters
     ----------
     graph : Graph
+        The graph whose edges say who is a neighbour of whom.
     labels : array-like of int, shape (n_vertices,)
         The cluster of each vertex, in 0 … n_clusters - 1.
     n_clusters : int
+        How many clusters the labels number.
 
     Returns
     -------

@@ -34,8 +34,11 @@ class Graph:
     Attributes
     ----------
     indptr : ndarray of int64, shape (n_vertices + 1,)
+        Where the neighbours of each vertex begin in `indices` and `weights`, as in scipy's CSR.
     indices : ndarray of int32 (int64 when vertices do not fit), shape (2 * n_edges,)
+        The neighbours of all vertices, one vertex after the other.
     weights : ndarray of float64, shape (2 * n_edges,)
+        The weight of the edge to each of those neighbours.
 
     Examples
     --------

@@ -34,6 +34,7 @@ class RunRecord:
     settings : dict
         The parameters of the estimator, without the seed.
     seed : int
+        The `random_state` of the run.
     n_labelled : int
         Points whose label was given; 0 for clustering.
     energy : float or None
@@ -45,6 +46,7 @@ class RunRecord:
     sizes : tuple of int
         Points in each cluster.
     n_iter : int
+        Iterations of the method; for tautcut, inner iterations of Algorithm 1.
     status : str
         Why the run stopped.
     versions : dict
@@ -52,6 +54,7 @@ class RunRecord:
     commit : str or None
         Of the checkout that tautcut was run from, with "-dirty" if files in it had changed; None elsewhere.
     machine : dict
+        The number of processors, the platform, and what else an experiment says of it.
     created : str
         When the run ended, UTC.
     measures : dict

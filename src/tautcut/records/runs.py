@@ -69,6 +69,7 @@ def run_estimator(
     model : MTVClustering or MTVClassifier
         Left as it is. Its `random_state` is a number, so that the run can be repeated.
     X : array-like or graph
+        What the model is fitted on.
     y : array-like of shape (n_samples,), optional
         The labels that a classifier is given, −1 where unknown.
     data : str

@@ -47,18 +47,20 @@ def knn_graph(
     Parameters
     ----------
     X : array-like, data frame or scipy sparse matrix, shape (n_points, n_features)
-        Finite numbers.
+        The points, a row of finite numbers each.
     n_neighbors : int
-        k, from 1 to n_points - 1.
+        How many nearest points each one is joined to: k, from 1 to n_points - 1.
     metric : {"euclidean", "cosine"}
-        The distance d; "cosine" is 1 - cos, and refuses zero rows.
+        The distance d by which points are near; "cosine" is 1 - cos, and refuses zero rows.
     weights : {"binary", "self-tuning", "gaussian"}
-        w_ij = 1; exp(-d_ij² / (s_i s_j)), where s_i is the distance of i to its 7th neighbour (its k-th if
-        k < 7) [1]_; or exp(-d_ij² / s²), where s² is 3 times the squared mean distance to the k-th one.
+        How much each edge counts: w_ij = 1; exp(-d_ij² / (s_i s_j)), where s_i is the distance of i to its 7th
+        neighbour (its k-th if k < 7) [1]_; or exp(-d_ij² / s²), where s² is 3 times the squared mean distance to
+        the k-th one.
     method : {"auto", "exact", "approximate"}
-        "approximate" is an HNSW index of faiss, for dense X; its recall is estimated and logged, and warned of
-        below 0.95. "auto" is exact while that takes about a minute or less, or when X is sparse or faiss is not
-        installed; which one it took is logged. `neighbor_graph` returns both.
+        How neighbours are found. "approximate" is an HNSW index of faiss, for dense X; its recall is estimated and
+        logged, and warned of below 0.95. "auto" is exact while that takes about a minute or less, or when X is sparse
+        or faiss is not installed; which one it took is logged. `neighbor_graph` returns both the graph and how its
+        neighbours were found.
     random_state : int, Generator or None
         Seeds the approximate search; the exact one has no randomness.
 
