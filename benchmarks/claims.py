@@ -24,7 +24,7 @@ from sklearn.semi_supervised import LabelSpreading
 
 from tautcut import Graph, MTVClassifier, knn_graph, purity
 from tautcut.datasets import load
-from tautcut.records import RunRecord, append_record, circumstances, draw_labels, read_records, run_classification
+from tautcut.records import RunRecord, append_record, circumstances, draw_labels, read_records, run_estimator
 
 RECORDS = Path(__file__).resolve().parents[1] / "docs" / "results" / "claims.jsonl"
 
@@ -87,7 +87,7 @@ def wrong_labels(points: Points) -> Iterator[RunRecord]:
             given = with_mistakes(right, share, is_systematic=is_systematic, rng=np.random.default_rng(seed))
             case = {"wrong_share": share, "is_systematic": float(is_systematic)}
             model = MTVClassifier(affinity="precomputed", random_state=seed)
-            fitted, record = run_classification(model, graph, given, data=points.name, truth=points.truth)
+            fitted, record = run_estimator(model, graph, given, data=points.name, truth=points.truth)
             measures = case | judged(fitted.transduction_, given, points.truth)
             yield replace(record, measures=measures | doubted(fitted.predict(graph.to_scipy()), given, points.truth))
             for method, alpha in SPREADING.items():
@@ -144,7 +144,7 @@ def new_points(points: Points) -> Iterator[RunRecord]:
         for per_class in FEW:
             given = draw_labels(half.truth, per_class=per_class, rng=np.random.default_rng(seed))
             model = MTVClassifier(random_state=seed)
-            fitted, record = run_classification(model, half.X, given, data=half.name, truth=half.truth)
+            fitted, record = run_estimator(model, half.X, given, data=half.name, truth=half.truth)
             predicted, seconds = timed(lambda fitted=fitted, X=X: fitted.predict(X))
             known = half.truth == fitted.transduction_
             measures = {

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from tautcut import MTVClassifier, MTVClustering
-from tautcut.records import RunRecord, append_record, run_classification, run_clustering
+from tautcut.records import RunRecord, append_record, run_estimator
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
@@ -30,8 +30,8 @@ def run_example() -> list[RunRecord]:
     X, y = load_digits(return_X_y=True)
     known = np.where(np.arange(len(y)) < N_KNOWN, y, -1)
     cluster, classify = MTVClustering(n_clusters=10, random_state=0), MTVClassifier(random_state=0)
-    _, clustering = run_clustering(cluster, X, data="digits", truth=y, warm_up=True)
-    model, classification = run_classification(classify, X, known, data="digits", truth=y, warm_up=True)
+    _, clustering = run_estimator(cluster, X, data="digits", truth=y, warm_up=True)
+    model, classification = run_estimator(classify, X, known, data="digits", truth=y, warm_up=True)
     accuracy = float(np.mean(model.transduction_[N_KNOWN:] == y[N_KNOWN:]))
     return [clustering, replace(classification, measures={"accuracy": accuracy})]
 
