@@ -54,11 +54,13 @@ def write_page(
     path : path-like
         Ends in .html or .htm; replaced only once the page is complete.
     result : Result
+        What is shown: the result of `solve`, or the `result_` of an estimator.
     ids : sequence of length n_vertices, optional
         What each point is called; its number by default.
     features : array or scipy sparse matrix of shape (n_vertices, n_features), optional
         The page names the features that set each cluster apart.
     feature_names : sequence of length n_features, optional
+        What each feature is called; its number by default.
     images : array-like of shape (n_vertices, height, width), optional
         Thumbnails of representative and of doubtful points; the largest value of all is white.
     coordinates : array-like of shape (n_vertices, 2), optional
