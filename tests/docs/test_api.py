@@ -40,8 +40,14 @@ def documented(found: Any) -> list[Any]:
     """The object itself, and the public methods of a class or the public names of a module."""
     if inspect.ismodule(found):
         return [one for name in found.__all__ for one in documented(getattr(found, name)) if callable(one)]
-    members = vars(found).items() if inspect.isclass(found) else []
-    return [found, *(value for name, value in members if inspect.isfunction(value) and not name.startswith("_"))]
+    if not inspect.isclass(found):
+        return [found]
+    members = inspect.getmembers(found, inspect.isfunction)
+    return [found, *(value for name, value in members if not name.startswith("_") and _is_ours(value))]
+
+
+def _is_ours(member: Any) -> bool:
+    return bool(member.__module__.startswith("tautcut."))
 
 
 def entries(docstring: str) -> list[tuple[str, str]]:

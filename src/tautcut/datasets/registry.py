@@ -36,11 +36,11 @@ class Dataset:
     name : str
         The name that `load` knows it by.
     X : ndarray of float32 or uint8, or csr_matrix of float64, shape (n_points, n_features)
-        Tf-idf rows where the set is text.
+        The points, a row each; tf-idf rows where the set is text.
     truth : ndarray of int64, shape (n_points,)
-        Classes, from 0.
+        The class of each point, from 0.
     class_names : tuple of str
-        Indexed by `truth`.
+        The name of each class, indexed by `truth`.
     """
 
     name: str
@@ -64,7 +64,7 @@ class LabelledGraph:
     graph : Graph
         The graph, a vertex for each point.
     truth : ndarray of int64, shape (n_vertices,)
-        Classes, from 0.
+        The class of each vertex, from 0.
     note : str
         What the graph is, and how it differs from the one of the paper.
     """
