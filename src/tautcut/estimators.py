@@ -16,13 +16,8 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import (
-    BaseEstimator,
-    ClassifierMixin,
-    ClassNamePrefixFeaturesOutMixin,
-    ClusterMixin,
-    TransformerMixin,
-)
+from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from tautcut.algorithm.observers import ProgressBar
@@ -527,7 +522,7 @@ def _target(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     # NumPy would make floats of whole numbers where a polars series has missing values.
     target = np.array(y.to_list(), dtype=object) if is_polars else np.asarray(y)
     if target.ndim == 2 and target.shape[1] == 1:
-        warnings.warn("A column-vector y was passed when a 1d array was expected.", _conversion_warning(), 4)
+        warnings.warn("A column-vector y was passed when a 1d array was expected.", DataConversionWarning, 4)
         target = target.ravel()
     if target.ndim != 1:
         raise InputError(f"y must be one label per sample; found shape {target.shape}.")
@@ -578,13 +573,6 @@ def _is_unknown(value: Any) -> bool:
     if isinstance(value, str | bytes | bool):
         return False
     return bool(value != value or value == UNLABELLED)
-
-
-def _conversion_warning() -> type[Warning]:
-    from sklearn.exceptions import DataConversionWarning
-
-    warning: type[Warning] = DataConversionWarning
-    return warning
 
 
 def _affordable_neighbors(n_neighbors: int, n_points: int) -> int:

@@ -19,15 +19,7 @@ from tautcut.algorithm.results import Result
 from tautcut.algorithm.solver import run
 from tautcut.arrays import FloatArray, IntArray
 from tautcut.kernels import devices
-from tautcut.kernels.cpu.moves import (
-    Level,
-    bisect,
-    contract_matching,
-    descend,
-    finest_level,
-    induced,
-    weights_between,
-)
+from tautcut.kernels.cpu.moves import Level, bisect, contract_matching, descend, finest_level, induced, weights_between
 from tautcut.problem import Partition, Problem, balanced_terms, cuts
 from tautcut.search.partitioners import imbalance_of_start, partition_level, strong_partition
 from tautcut.search.plan import Task
