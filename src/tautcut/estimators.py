@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -93,7 +93,7 @@ class _MTVEstimator(BaseEstimator):
         else:
             X = validate_data(self, X, accept_sparse="csr", ensure_min_samples=2, dtype="numeric")
             # From the generator's own seed, which fixes the neighbours then, and takes nothing from the starts.
-            seeded = np.random.default_rng(rng.bit_generator.seed_seq.generate_state(4))
+            seeded = np.random.default_rng(cast("np.random.SeedSequence", rng.bit_generator.seed_seq))
             graph, _ = neighbor_graph(
                 X, _affordable_neighbors(self.n_neighbors, X.shape[0]), metric=self.metric, weights=self.weights,
                 random_state=seeded, finder=exact_finder(self.device),
