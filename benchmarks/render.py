@@ -302,7 +302,7 @@ def gpu(path: Path) -> None:
     iterations = groups["iteration"]
     parts = [
         "# On a GPU",
-        f"- card: {card}\n- copy bandwidth: {iterations[0].measures['copy GB/s']:,.0f} GB/s (bytes read and written)",
+        f"- GPU: {card}\n- copy bandwidth: {iterations[0].measures['copy GB/s']:,.0f} GB/s (bytes read and written)",
         _circumstances(records),
         "Each time is the median of five runs after one that compiles. Rendered by `benchmarks/render.py` from "
         "`gpu.jsonl`, which `make bench-gpu` writes.",
@@ -315,7 +315,7 @@ def gpu(path: Path) -> None:
         "labels on the host; the other rows are the paper's protocol.",
         _run_table(records),
         "## One label per class",
-        "From labels on the host to labels on the host, the graph on the card; `fit` is "
+        "From labels on the host to labels on the host, the graph on the GPU; `fit` is "
         '`MTVClassifier(device="cuda").fit` with the default search, the graph on the host.',
         _draw_table(groups["one label per class"]),
         *_peer_part([r for r in records if "GraphLearning" in r.method]),
@@ -378,11 +378,11 @@ def _draw_table(records: list[RunRecord]) -> str:
 
 
 def _peer_part(records: list[RunRecord]) -> list[str]:
-    """The peers on the same card and draws, if they were there."""
+    """The peers on the same GPU and draws, if they were there."""
     rows = [[r.method, f"{r.seed}", f"{r.seconds:.2f}", f"{100 * r.measures['accuracy']:.2f}"] for r in records]
     head = ["method", "draw", "seconds", "accuracy % on the others"]
     return (
-        ["The same draws by GraphLearning on the same card, from a graph on the host, one run each:", table(head, rows)]
+        ["The same draws by GraphLearning on the same GPU, from a graph on the host, one run each:", table(head, rows)]
         if rows
         else []
     )

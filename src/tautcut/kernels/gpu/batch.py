@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from tautcut.kernels.gpu.engine import GpuKernels
 
 _COLUMNS_OF_WARP = 256  # in `survey`: more columns would not fit a warp's registers
-_SELECT_WARPS = 4  # that share the candidates of one median: 2048 of them would not fit the registers of one
-_ROUNDS_OF_GRAPH = 2  # rounds in one recorded graph: a replay costs the host little, a round too many costs the GPU
+_SELECT_WARPS = 4  # that share the candidates of one median: twice as fast as one (decision 0020)
+_ROUNDS_OF_GRAPH = 2  # rounds in one recorded graph: recording takes time, and so do rounds after the last start's end
 _LOOK_EVERY = 0.02  # seconds between the host's looks: prompt for an observer, rare for the GPU
 _MOST_REPLAYS = 24  # between two looks, so that no more rounds are in vain where all starts have ended
 _COPY_WIDTH = 4096  # values that one program of `save` copies
@@ -125,7 +125,7 @@ class GpuBatch:
         medians.select[(R, width)](
             self.variations, self.sums, self.counts, self.candidates, self.brackets, self.columns, self.words,
             self.active, graph["lam"], graph["rank"], n,
-            G_VARY=kernels.n_varying, G=kernels.n_surveyors, R=R, WIDTH=tables.SUM_WIDTH, num_warps=_SELECT_WARPS,
+            G_VARY=kernels.n_varying, G=kernels.n_surveyors, R=R, WIDTH=tables.SUM_WIDTH.value, num_warps=_SELECT_WARPS,
         )  # fmt: skip
 
     def launch_measure(self, width: int) -> None:

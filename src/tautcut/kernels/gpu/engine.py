@@ -28,12 +28,12 @@ from tautcut.problem import Problem
 
 # The Kernels protocol does one operation at a time, and decides nothing: no limit is ever reached.
 _ONE_OPERATION = Limits(tol=0.0, max_iter=1, max_inner=1, epsilon=0.5, progress=0.0, patience=0, n_history=1)
-# How work is cut up was measured on an H200 (decision 0022); none of it changes what is computed, only sums' order.
+# How work is cut up was measured (decision 0020); none of it changes what is computed, but for the order of sums.
 _TILE = 128  # values of F in the block of one warp: rows times columns, rounded up to a power of two
 _FEWEST_LANES = 4  # rows of a block, however many columns: fewer would read neighbours' edges apart
 _MOST_WARPS = 8  # of a block
 _UNROLL = 2  # edges of a row in flight at a time
-_MOST_CLUSTERS = 1024  # what a row may fill without leaving the registers
+_MOST_CLUSTERS = 1024  # a row of F has to fit the registers of a block
 _BLOCKS_OF_PROGRAM = 4  # of rows that a program of `vary` sums up: fewer partial sums for `select` to add
 _MOST_PROGRAMS = 32768  # of `vary` to a start
 _SURVEY_TILE = 512  # values that a program of `survey` reads at a time

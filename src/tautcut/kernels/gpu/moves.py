@@ -16,10 +16,12 @@ from tautcut.arrays import FloatArray, IntArray
 if TYPE_CHECKING:
     from tautcut.kernels.gpu.engine import GpuKernels
 
-_MAX_ROUNDS = 40
+_MAX_ROUNDS = 40  # of moves made together: a bound, for partitions that go back and forth within rounding
 _FEWER = 4  # by which a set of moves is divided when (P) has not fallen
+_LOWER = 1 - 1e-9  # (P) has fallen if it is below this share of itself: sums in float32 round
 _SMOOTHINGS = 60  # steps of the random walk that make noise a smooth function on a cluster
-_TOO_SMALL = 1e12  # added to (P) where a cluster is smaller than it may be
+_TOO_SMALL = 1e12  # added to (P) where a cluster is smaller than it may be: more than any (P) in the scaled weights
+_TINY = 1e-30  # keeps a quotient that is 0 / 0 at zero: a vertex without edges in its cluster
 
 
 class GpuMoves:
@@ -100,7 +102,7 @@ class GpuMoves:
             trial = torch.where(place < count[:, None], target, labels)
             trial_costs = self._costs(trial)
             is_large = (trial_costs[1] >= torch.minimum(self._smallest, costs[1])).all(dim=1)
-            is_lower = self._terms(*trial_costs[:2]).sum(dim=1) < energy * (1 - 1e-9)
+            is_lower = self._terms(*trial_costs[:2]).sum(dim=1) < energy * _LOWER
             wins = (count > 0) & is_large & is_lower
             labels = torch.where(wins[:, None], trial, labels)
             costs = tuple(
@@ -123,11 +125,11 @@ class GpuMoves:
         x = torch.randn(inside.shape, generator=generator, device=labels.device) * inside
         degrees = self._towards(inside)
         weights = inside * degrees
-        total = weights.sum(dim=1, keepdim=True).clamp_min(1e-30)
+        total = weights.sum(dim=1, keepdim=True).clamp_min(_TINY)
         for _ in range(_SMOOTHINGS):
-            x = 0.5 * (x + inside * self._towards(x) / degrees.clamp_min(1e-30))
+            x = 0.5 * (x + inside * self._towards(x) / degrees.clamp_min(_TINY))
             x = inside * (x - (weights * x).sum(dim=1, keepdim=True) / total)
-            x = x / x.abs().amax(dim=1, keepdim=True).clamp_min(1e-30)
+            x = x / x.abs().amax(dim=1, keepdim=True).clamp_min(_TINY)
         n_members = members.sum(dim=1)
         wanted = (torch.from_numpy(shares).to(labels.device) * n_members).long().clamp_min(1)
         wanted = torch.minimum(wanted, n_members - 1)
@@ -154,7 +156,7 @@ class GpuMoves:
 
     def _terms(self, cut: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
         room = self._room(sizes)
-        return torch.where(room > 0, cut / room.clamp_min(1e-300), torch.inf)
+        return torch.where(room > 0, cut / room, torch.inf)
 
     def _best_moves(
         self, labels: torch.Tensor, cut: torch.Tensor, sizes: torch.Tensor, towards: torch.Tensor
@@ -165,7 +167,7 @@ class GpuMoves:
         """
 
         def change(by: float) -> tuple[torch.Tensor, torch.Tensor]:
-            after = self._room(sizes + by).clamp_min(1e-9)
+            after = self._room(sizes + by).clamp_min(1e-9)  # an empty cluster costs more than any other, and is finite
             return (self._terms(cut, sizes) - cut / after).float(), (1.0 / after).float()
 
         crossing = self._degrees[None, :, None] - 2 * towards  # how the cut changes when the row joins

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from tautcut.kernels import gpu
 
-_BLOCK_BYTES = 2 << 30  # of distances at a time
-_SPARE = 8  # candidates beyond k that are measured again
+_BLOCK_BYTES = 2 << 30  # of distances at a time: enough to fill a GPU, little of its memory
+_SPARE = 8  # candidates beyond k that are measured again: products round, and may misplace the last few
 
 
 def nearest_on_gpu(

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from tautcut.kernels.gpu.engine import GpuKernels
 
 _CHECK_EVERY = 4  # iterations of the conjugate gradients between looks at the residuals
-_DEGREE, _ROUNDS = 30, 20  # of the Chebyshev filter, and how often it is applied at most
-_RESIDUAL = 1e-4
+_DEGREE = 30  # of the Chebyshev filter: higher separates better, and costs as many products more
+_ROUNDS = 20  # of filtering, at most: graphs without clear clusters would go on for long
+_RESIDUAL = 1e-4  # of an eigenvector of norm one: a start need not be better, and float32 reaches little more
+_EXTRA = 8  # eigenvectors beside those asked for, or half as many again: the last of them converge slowly
 _OFFSET = 0.5  # as in `tautcut.graph.laplacian`: the regularisation of the published Ncut program
 
 
@@ -104,7 +106,7 @@ class Laplacian:
         Subspace iteration with a Chebyshev filter, which finds multiple eigenvalues too.
         """
         n = self._kernels.problem.n_vertices
-        width = min(n, count + max(8, count // 2))
+        width = min(n, count + max(_EXTRA, count // 2))
         X = torch.from_numpy(rng.standard_normal((1, n, width)).astype(np.float32)).to(self._kernels.device)
         scale = (self.degrees + 2 * _OFFSET).rsqrt()
 
