@@ -9,7 +9,8 @@ After every inner iteration of a start, in this order (the names are those of `t
    iterations, or if `max_iter` are spent in all.
 2. `solver.step`, at the end of an outer step: the partition becomes the best one if its (P) is lower; it is progress if
    its (P) is lower by a share of `progress` than at the last progress.
-3. `solver.terminate`: collapsed, converged, settled, budget spent, in this order.
+3. `solver.terminate`: collapsed, converged, settled, budget spent, in this order. Where F is no longer finite, the
+   solver sees the collapse at the end of the outer step; an engine may end the start at once.
 
 Time and the wishes of observers are the host's to heed: it looks at a batch every so often.
 """

@@ -44,6 +44,7 @@ def to_host(problem: Problem, rows: torch.Tensor) -> np.ndarray:
 
 
 def test_partitions_cost_what_they_cost_on_the_host(problem: Problem, moves: GpuMoves):
+    pytest.importorskip("numba")
     labels, unit = partitions(problem, 3), kernels_of(problem).unit
     expected = [problem.partition(one).energy / unit for one in labels]
     assert np.allclose(moves.energies(as_tensor(moves, labels)), expected, rtol=1e-6)
@@ -62,6 +63,7 @@ def test_a_cluster_that_is_too_small_costs_more_than_any_other(problem: Problem)
 
 def test_moves_end_where_no_vertex_can_be_moved(problem: Problem, moves: GpuMoves):
     """The processor's greedy moves, one vertex at a time, find nothing more to do."""
+    pytest.importorskip("numba")
     labels = partitions(problem, 2)
     found = to_host(problem, moves.descend(as_tensor(moves, labels)))
     level, smallest = finest_level(problem.graph, problem.is_labelled), np.full(problem.n_clusters, 2.0)
@@ -99,6 +101,7 @@ def test_half_way_between_a_partition_and_itself_is_that_partition(problem: Prob
 
 def test_the_stand_in_offers_the_same(problem: Problem, moves: GpuMoves):
     """What the search asks for, so that its tests on the stand-in say something about a GPU."""
+    pytest.importorskip("numba")
     stand_in = StandInGpu(problem)
     theirs = stand_in.moves(np.full(problem.n_clusters, 2))
     labels = partitions(problem, 2)

@@ -100,7 +100,7 @@ class GpuBatch:
             self.X, self.P, self.labels, self.norms, self.words, self.reals, self.columns, self.active,
             graph["offsets"], graph["neighbors"], graph["weights"], graph["fixed"],
             *self._where, layout.n_blocks, layout.n_slots,
-            HAS_LABELS=self._kernels.has_labels, **self._kernels.shape,
+            HAS_LABELS=self._kernels.problem.has_labels, **self._kernels.shape,
         )  # fmt: skip
 
     def launch_vary(self, width: int) -> None:

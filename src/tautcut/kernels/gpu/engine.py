@@ -118,10 +118,6 @@ class GpuKernels:
     def is_weighted(self) -> bool:
         return self.layout.weights is not None
 
-    @cached_property
-    def has_labels(self) -> bool:
-        return bool(self.problem.is_labelled.any())
-
     # How many programs share a sum is set by the graph alone: the sum does not depend on the batch.
 
     @property
@@ -211,7 +207,7 @@ class GpuKernels:
         support = (descending * numbers > excess).sum(dim=2, keepdim=True)
         projected = (x - excess.gather(2, support - 1) / support).clamp_min_(0.0)
         fixed = self.tensors["fixed"]
-        if self.has_labels:
+        if self.problem.has_labels:
             is_fixed = fixed >= 0
             projected[:, is_fixed] = torch.nn.functional.one_hot(fixed[is_fixed].long(), x.shape[2]).float()
         return projected
