@@ -38,11 +38,12 @@ def assert_same_bits(model: MTVClustering, other: MTVClustering) -> None:
     assert model.history_ == other.history_
 
 
-def test_a_default_fit_gives_the_same_bits_at_any_number_of_threads(graph, monkeypatch):
+@pytest.mark.parametrize("dtype", ["float32", "float64"])  # the default; and one whose sums round
+def test_a_default_fit_gives_the_same_bits_at_any_number_of_threads(graph, monkeypatch, dtype):
     def fit(n_threads: int) -> tuple[MTVClustering, set[int]]:
         use_threads(monkeypatch, n_threads)
         with pools_used() as pools:
-            return fitted(graph), pools
+            return fitted(graph, dtype=dtype), pools
 
     alone, pools = fit(1)
     assert pools == set()
