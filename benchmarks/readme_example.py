@@ -32,7 +32,7 @@ def run_example() -> list[RunRecord]:
     cluster, classify = MTVClustering(n_clusters=10, random_state=0), MTVClassifier(random_state=0)
     _, clustering = run_estimator(cluster, X, data="digits", truth=y, warm_up=True)
     model, classification = run_estimator(classify, X, known, data="digits", truth=y, warm_up=True)
-    accuracy = float(np.mean(model.transduction_[N_KNOWN:] == y[N_KNOWN:]))
+    accuracy = float(np.mean(model.transduction_ == y))
     return [clustering, replace(classification, measures={"accuracy": accuracy})]
 
 
@@ -56,8 +56,8 @@ def output_block(records: list[RunRecord]) -> str:
     cpus, platform = clustering.machine["cpus"], clustering.machine["platform"]
     lines = [
         "```text",
-        f"no labels: purity {clustering.purity:.1%}",
-        f"{classification.n_labelled} labels: {classification.measures['accuracy']:.1%} of the other images are right",
+        f"no labels: purity {clustering.purity:.1%}. {classification.n_labelled} labels: "
+        f"{classification.measures['accuracy']:.1%} of all images are right.",
         "```",
         "",
         f"The two fits took {clustering.seconds:.1f} s and {classification.seconds:.1f} s "
