@@ -170,7 +170,7 @@ class _MTVEstimator(BaseEstimator):
         return write_page(
             path, self.result_, ids=self.nodes_ if ids is None else ids, features=features, feature_names=names,
             images=images, diagnosis=diagnosis, settings=self._changed_params() if settings is None else settings,
-            names=self._cluster_names(),
+            names=self._names().tolist(),
         )  # fmt: skip
 
     def _changed_params(self) -> dict[str, Any]:
@@ -179,8 +179,35 @@ class _MTVEstimator(BaseEstimator):
         changed = {name: plain_setting(given[name]) for name in defaults if np.any(given[name] != defaults[name])}
         return {"model": type(self).__name__, **changed}
 
-    def _cluster_names(self) -> Sequence[Any]:
-        return range(self.result_.problem.n_clusters)
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The label of new points: the one in which their nearest fitted points have the largest share.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_new, n_features)
+            New points; with `affinity="precomputed"`, their similarities to the fitted ones, (n_new, n_samples).
+        """
+        largest = self._memberships_of(X).argmax(axis=1)
+        return np.asarray(self._names()[largest])
+
+    def labels_by_node(self) -> dict[Any, Any]:
+        """The labels as a dict, by the names in `nodes_`: what networkx takes as a node attribute.
+
+        Examples
+        --------
+        >>> import networkx
+        >>> from tautcut import MTVClustering
+        >>> G = networkx.barbell_graph(4, 0)
+        >>> cluster = MTVClustering(2, affinity="precomputed", random_state=0).fit(G).labels_by_node()
+        >>> cluster[0] == cluster[3] != cluster[4] == cluster[7]
+        True
+        """
+        check_is_fitted(self, "result_")
+        return _by_node(self.nodes_, self._names()[self.result_.partition.labels])
+
+    def _names(self) -> NDArray[Any]:
+        """What the clusters are called: their numbers, or the classes."""
+        return np.arange(self.result_.problem.n_clusters)
 
     def _memberships_of(self, X: Any) -> FloatArray:
         """Memberships of new points: the mean over their nearest neighbours in the training data.
@@ -368,31 +395,6 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         self._n_features_out = problem.n_clusters
         return self
 
-    def labels_by_node(self) -> dict[Any, int]:
-        """`labels_` as a dict, by the names in `nodes_`: what networkx takes as a node attribute.
-
-        Examples
-        --------
-        >>> import networkx
-        >>> from tautcut import MTVClustering
-        >>> G = networkx.barbell_graph(4, 0)
-        >>> cluster = MTVClustering(2, affinity="precomputed", random_state=0).fit(G).labels_by_node()
-        >>> cluster[0] == cluster[3] != cluster[4] == cluster[7]
-        True
-        """
-        check_is_fitted(self, "labels_")
-        return _by_node(self.nodes_, self.labels_)
-
-    def predict(self, X: Any) -> IntArray:
-        """The cluster of new points: the one in which their nearest fitted points have the largest share.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_new, n_features)
-            New points; with `affinity="precomputed"`, their similarities to the fitted ones, (n_new, n_samples).
-        """
-        return np.asarray(self._memberships_of(X).argmax(axis=1))
-
     def transform(self, X: Any) -> FloatArray:
         """The memberships of new points: the mean over their nearest fitted points, shape (n_new, n_clusters)."""
         return self._memberships_of(X)
@@ -466,17 +468,6 @@ verbose, random_state
         self.transduction_ = self.classes_[self._fit_problem(problem, rng).partition.labels]
         return self
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The class of new points: the one in which their nearest fitted points have the largest share.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_new, n_features)
-            New points; with `affinity="precomputed"`, their similarities to the fitted ones, (n_new, n_samples).
-        """
-        largest = self.predict_proba(X).argmax(axis=1)
-        return np.asarray(self.classes_[largest])
-
     def predict_proba(self, X: Any) -> FloatArray:
         """The memberships of new points, columns in the order of `classes_`: the mean over their nearest fitted points.
 
@@ -494,14 +485,8 @@ verbose, random_state
         check_consistent_length(predicted, target)
         return float(accuracy_score(_known_labels(target[known]), predicted[known], sample_weight=weights))
 
-    def _cluster_names(self) -> Sequence[Any]:
-        names: list[Any] = self.classes_.tolist()
-        return names
-
-    def labels_by_node(self) -> dict[Any, Any]:
-        """`transduction_` as a dict, by the names in `nodes_`."""
-        check_is_fitted(self, "transduction_")
-        return _by_node(self.nodes_, self.transduction_)
+    def _names(self) -> NDArray[Any]:
+        return self.classes_
 
 
 def encode_labels(y: Any, n_vertices: int) -> tuple[NDArray[Any], IntArray]:

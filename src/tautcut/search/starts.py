@@ -6,6 +6,8 @@ fixed ones of the problem; the solver projects what it is given.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from types import SimpleNamespace
 from typing import Protocol
 
 import numpy as np
@@ -13,7 +15,6 @@ from numpy.typing import ArrayLike
 
 from tautcut.arrays import FloatArray, IntArray
 from tautcut.errors import InputError
-from tautcut.graph import Graph
 from tautcut.graph.laplacian import diffuse, normalised_cut
 from tautcut.problem import Problem
 from tautcut.search.partitioners import fill_empty, imbalance_of_start, partition_level
@@ -34,17 +35,6 @@ class Spectral(Protocol):
         """The clusters of the normalised cut."""
 
 
-class _OnTheHost:
-    def __init__(self, graph: Graph) -> None:
-        self._graph = graph
-
-    def diffuse(self, B: FloatArray) -> FloatArray:
-        return diffuse(self._graph, B)
-
-    def normalised_cut(self, n_clusters: int, *, rng: np.random.Generator) -> IntArray:
-        return normalised_cut(self._graph, n_clusters, rng=rng)
-
-
 def start_maker(
     problem: Problem, init: str | ArrayLike, *, rng: np.random.Generator, spectral: Spectral | None = None
 ) -> StartMaker:
@@ -58,7 +48,9 @@ def start_maker(
         if own.shape != shape:
             raise InputError(f"init must have shape {shape} (vertices, clusters); found {own.shape}.")
         return lambda number, rng: own
-    return _MAKERS[init](problem, spectral or _OnTheHost(problem.graph), rng)
+    graph = problem.graph
+    on_host = SimpleNamespace(diffuse=partial(diffuse, graph), normalised_cut=partial(normalised_cut, graph))
+    return _MAKERS[init](problem, spectral or on_host, rng)
 
 
 def soften(labels: IntArray, n_clusters: int, softness: float = SOFTNESS) -> FloatArray:
