@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import tautcut.kernels.gpu.spectral as spectral
 from gpu_or_interpreter import DEVICE, kernels_of
 from sample_graphs import random_graph
 from tautcut.graph import Graph
 from tautcut.graph.laplacian import diffuse, normalised_cut
+from tautcut.kernels.gpu import spectral
 from tautcut.kernels.gpu.nearest import nearest_on_gpu
 from tautcut.problem import Problem
 
