@@ -144,12 +144,9 @@ class _MTVEstimator(BaseEstimator):
         ----------
         path : path-like
             Ends in .html or .htm; replaced only once the page is complete.
-        ids : sequence of length n_samples, optional
-            What each point is called; by default the names in `nodes_`.
-        features : array or scipy sparse matrix of shape (n_samples, n_features), optional
-            The page names the features that set each cluster apart; by default those that the model was fitted on.
-        feature_names : sequence of length n_features, optional
-            By default the columns of the frame that the model was fitted on.
+        ids, features, feature_names : optional
+            What each point is called, what it was compared by, and what the columns of that are called; by default the
+            names in `nodes_`, and the features that the model was fitted on.
         images : array-like of shape (n_samples, height, width), optional
             Thumbnails of representative and of doubtful points.
         diagnosis : Diagnosis, optional

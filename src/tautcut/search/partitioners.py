@@ -87,35 +87,24 @@ def _mt_kahypar(
         raise EngineUnavailableError(
             "init='multilevel' needs pymetis or mtkahypar: install one, or choose init='ncut-seeds'"
         ) from error
-    with _mt_kahypar_lock:
-        return _mt_kahypar_seeded(mtkahypar, graph, shares, imbalance, seed, preset)
-
-
-def _mt_kahypar_seeded(
-    mtkahypar: Any, graph: Graph | Level, shares: FloatArray, imbalance: float, seed: int, preset: str
-) -> IntArray:
-    mtkahypar.set_seed(seed)
-    engine = _mt_kahypar_engine(mtkahypar)
-    context = engine.context_from_preset(getattr(mtkahypar.PresetType, preset))
-    context.set_partitioning_parameters(shares.size, imbalance, mtkahypar.Objective.CUT)
-    context.logging = False
-    if not np.allclose(shares, shares[0]):
-        total = graph.masses.sum() if isinstance(graph, Level) else graph.n_vertices
-        context.set_individual_target_block_weights(np.ceil((1 + imbalance) * shares * total).astype(int).tolist())
     owner = np.repeat(np.arange(graph.n_vertices), np.diff(graph.indptr))
     once = owner < graph.indices
     edges = list(zip(owner[once].tolist(), graph.indices[once].tolist(), strict=True))
-    counts = graph.masses.astype(int).tolist() if isinstance(graph, Level) else [1] * graph.n_vertices
+    masses = graph.masses if isinstance(graph, Level) else np.ones(graph.n_vertices)
     weights = integer_weights(graph.weights)[once].tolist()
-    hypergraph = engine.create_graph(context, graph.n_vertices, len(edges), edges, counts, weights)
-    return np.asarray(hypergraph.partition(context).get_partition(), dtype=np.int64)
-
-
-def _mt_kahypar_engine(mtkahypar: Any) -> Any:
-    """Mt-KaHyPar can be initialised once per process."""
-    if not _engines:
-        _engines.append(mtkahypar.initialize(1))
-    return _engines[0]
+    with _mt_kahypar_lock:
+        if not _engines:  # it can be initialised once per process
+            _engines.append(mtkahypar.initialize(1))
+        mtkahypar.set_seed(seed)
+        context = _engines[0].context_from_preset(getattr(mtkahypar.PresetType, preset))
+        context.set_partitioning_parameters(shares.size, imbalance, mtkahypar.Objective.CUT)
+        context.logging = False
+        if not np.allclose(shares, shares[0]):
+            largest = np.ceil((1 + imbalance) * shares * masses.sum())
+            context.set_individual_target_block_weights(largest.astype(int).tolist())
+        masses = masses.astype(int).tolist()
+        hypergraph = _engines[0].create_graph(context, graph.n_vertices, len(edges), edges, masses, weights)
+        return np.asarray(hypergraph.partition(context).get_partition(), dtype=np.int64)
 
 
 def _is_installed(name: str) -> bool:

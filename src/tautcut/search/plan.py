@@ -29,35 +29,16 @@ _FAST_INNER = 25  # inner iterations of an outer step in the fast algorithm (dec
 
 @dataclass(frozen=True)
 class Effort:
-    """How long to search.
+    """How long to search."""
 
-    Attributes
-    ----------
-    start_factor : int
-        How many times the searcher's own number of starts n_init="auto" gives; 0 is a single start.
-    is_refined : bool
-        Whether what Algorithm 1 finds is refined by moves of single vertices.
-    children : int
-        Children that merge two clusters and split another, on each coarsest level (decision 0012).
-    combinations : int
-        Pairs of partitions that are combined, at most.
-    generations : int
-        Generations of children on a GPU (decision 0022).
-    polishes : int
-        Rounds of Algorithm 1 from the best partition, each with a refinement, while they help.
-    strong, strong_if_noisy : tuple of float
-        Imbalances of a strong partitioner's partitions that join the starts, on any graph or on noisy ones alone
-        (decision 0021).
-    """
-
-    start_factor: int = 0
-    is_refined: bool = False
-    children: int = 0
-    combinations: int = 0
-    generations: int = 0
-    polishes: int = 0
-    strong: tuple[float, ...] = ()
-    strong_if_noisy: tuple[float, ...] = ()
+    start_factor: int = 0  # n_init="auto" is so many times the searcher's own number of starts; 0 is a single one
+    is_refined: bool = False  # whether what Algorithm 1 finds is refined by moves of single vertices
+    children: int = 0  # that merge two clusters and split another, on each coarsest level (decision 0012)
+    combinations: int = 0  # of two partitions, at most
+    generations: int = 0  # of children on a GPU (decision 0022)
+    polishes: int = 0  # rounds of Algorithm 1 from the best partition, each with a refinement, while they help
+    strong: tuple[float, ...] = ()  # imbalances of a strong partitioner's starts, on any graph (decision 0021)
+    strong_if_noisy: tuple[float, ...] = ()  # and on noisy graphs
 
 
 EFFORTS = {
