@@ -5,6 +5,7 @@ factorisation methods. No algorithm lives here.
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -21,11 +22,26 @@ from tautcut.problem import Problem
 _START_OFFSET = 0.2  # a zero would stay zero under multiplicative updates
 
 
+@dataclass(eq=False, repr=False)
 class GraphClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """An estimator whose X is the graph; a method stores its knobs and writes `_cluster`."""
+    """An estimator whose X is the graph; a method declares its knobs as fields and writes `_cluster`.
 
-    n_clusters: int
-    random_state: RandomState
+    Parameters
+    ----------
+    n_clusters : int, default 8
+        How many clusters to look for, R.
+    random_state : int, Generator, RandomState or None
+        Seeds whatever the method draws; a number always gives the same answer.
+
+    Attributes
+    ----------
+    labels_ : ndarray of int64, (n_vertices,)
+        The cluster of each vertex, in 0 … R − 1.
+    """
+
+    n_clusters: int = 8
+    _: KW_ONLY
+    random_state: RandomState = None
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Cluster the vertices of X, anything that `Graph.from_any` takes; y is ignored."""
@@ -71,9 +87,7 @@ def starting_memberships(
 
 def indicator(labels: IntArray, n_clusters: int) -> FloatArray:
     """F_ir = 1 where vertex i has label r, else 0; empty clusters keep their column."""
-    F = np.zeros((labels.size, n_clusters))
-    F[np.arange(labels.size), labels] = 1.0
-    return F
+    return np.eye(n_clusters)[labels]
 
 
 def largest_membership(F: RealArray) -> IntArray:

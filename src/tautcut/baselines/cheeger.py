@@ -6,7 +6,7 @@ energy of a function is brought down is left to the methods.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
@@ -19,6 +19,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import lobpcg
 
 from tautcut.arrays import Array, BoolArray, FloatArray, IntArray, SparseMatrix
+from tautcut.baselines.base import GraphClusterer
 from tautcut.checks import one_of
 from tautcut.graph import Graph
 from tautcut.graph.laplacian import row_sums, unit_mean_adjacency
@@ -120,8 +121,7 @@ class DualAscent:
             q *= (t_old - 1.0) / t
             q += p
         self._p, self._t = p, t
-        u: FloatArray = self._target - self._Kt @ p
-        return u
+        return np.asarray(self._target - self._Kt @ p)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,6 +186,45 @@ class Split:
 
 # A function on a connected cluster whose level sets cut it well, and the inner iterations made.
 Solve: TypeAlias = Callable[[Cluster], tuple[FloatArray, int]]
+# The functions of a descent on a connected cluster, of which the last is the best.
+Descend: TypeAlias = Callable[[Cluster, Relaxation], Iterator[Iterate]]
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class CheegerClusterer(GraphClusterer):
+    """Recursive two-class Cheeger cuts, min Cut(A) / min{θ(A), θ(Aᶜ)}; how a cut is found is left to the method.
+
+    Parameters
+    ----------
+    n_clusters, random_state
+        As for `GraphClusterer`.
+    weights : {"normalised", "ratio"}, default "normalised"
+        θ: degrees, or 1.
+
+    Attributes
+    ----------
+    labels_ : ndarray of int64, (n_vertices,)
+        No cluster is empty.
+    objective_ : float
+        max_r Cut(A_r) / θ(A_r).
+    n_iter_ : int
+        Inner iterations, of all cuts tried.
+    """
+
+    weights: str = "normalised"
+
+    def _recurse(
+        self, graph: Graph, n_clusters: int, descend: Descend, *, is_global: bool, is_asymmetric: bool = False
+    ) -> None:
+        """Sets the results, each cut read off the last function of a descent."""
+        recursion = Recursion(self.weights, is_global, is_asymmetric)
+
+        def solve(cluster: Cluster) -> tuple[FloatArray, int]:
+            *_, last = descend(cluster, recursion.relaxation(cluster))
+            return last.f, last.n_iter
+
+        self.labels_, self.n_iter_ = recursion.run(graph, n_clusters, solve)
+        self.objective_ = multicut_value(graph, self.labels_, self.weights)
 
 
 @dataclass(frozen=True)

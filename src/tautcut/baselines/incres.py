@@ -4,12 +4,14 @@ reach everywhere, harvest the new clusters, and plant more. This module owns tha
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import scipy.sparse as sp
 
 from tautcut.arrays import FloatArray, IntArray, SparseMatrix
 from tautcut.baselines.base import GraphClusterer, largest_membership
-from tautcut.checks import RandomState, positive_number, whole_number
+from tautcut.checks import positive_number, whole_number
 from tautcut.graph import Graph
 
 _GROWTH = 1e-4  # share of a cluster's expected size by which the seeds grow in a round, at speed 1
@@ -19,20 +21,19 @@ _SETTLED_ROUNDS = 10  # in a row
 _FULL_ROUNDS = 50  # rounds in which the seeds are the whole of the smallest cluster: they cannot grow further
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class INCRES(GraphClusterer):
     """Cluster by incremental reseeding, a random process that ends when the clusters no longer change.
 
     Parameters
     ----------
-    n_clusters : int, default 8
-        How many clusters to look for, R.
+    n_clusters, random_state
+        As for `GraphClusterer`; new seeds of every cluster are drawn in each round.
     speed : float, default 5.0
         The seeds of a cluster grow by `speed` · 1e-4 · n_vertices / R in a round; 1 is slower and better, 10 is fast.
     max_iter : int, default 10000
         Rounds at most. It stops before if ten rounds in a row change fewer than one label in a thousand, or once the
         seeds have been the whole of the smallest cluster in fifty rounds: they can grow no further.
-    random_state : int, Generator, RandomState or None
-        Seeds the process, which draws new seeds of every cluster in each round.
 
     Attributes
     ----------
@@ -55,13 +56,8 @@ class INCRES(GraphClusterer):
     1.0
     """
 
-    def __init__(
-        self, n_clusters: int = 8, *, speed: float = 5.0, max_iter: int = 10_000, random_state: RandomState = None
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.speed = speed
-        self.max_iter = max_iter
-        self.random_state = random_state
+    speed: float = 5.0
+    max_iter: int = 10_000
 
     def _cluster(self, graph: Graph, n_clusters: int, rng: np.random.Generator) -> None:
         max_iter = whole_number("max_iter", self.max_iter)
@@ -80,8 +76,7 @@ def reseed(
     walk: SparseMatrix, labels: IntArray, n_clusters: int, growth: float, max_iter: int, *, rng: np.random.Generator
 ) -> tuple[IntArray, int]:
     """The labels after the last round, and the number of rounds; there are `growth` more seeds in each."""
-    n_seeds, n_settled, n_full = 1.0, 0, 0
-    n_rounds = 0
+    n_seeds, n_settled, n_full, n_rounds = 1.0, 0, 0, 0
     while n_rounds < max_iter and n_settled < _SETTLED_ROUNDS and n_full < _FULL_ROUNDS:
         labels = without_empty(labels, n_clusters, rng=rng)
         smallest = np.bincount(labels).min()

@@ -4,6 +4,7 @@ all comparisons of it use. This module owns the updates and the scale c; it neve
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -13,7 +14,7 @@ from scipy.sparse.linalg import eigsh
 
 from tautcut.arrays import FloatArray, SparseMatrix
 from tautcut.baselines.base import GraphClusterer, largest_membership, starting_memberships
-from tautcut.checks import RandomState, one_of, positive_number, whole_number
+from tautcut.checks import one_of, positive_number, whole_number
 from tautcut.graph import Graph
 
 SCALES = ("auto", "pseudo-inverse", "triplets")
@@ -28,13 +29,14 @@ _NEGLIGIBLE = 1e-290  # smaller memberships become zero, before they are subnorm
 _STEPS_BETWEEN_SWEEPS = 50
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class LSD(GraphClusterer):
     """Cluster by left-stochastic decomposition: minimise ‖cW − FFᵀ‖²_F over F ≥ 0 with F1 = 1.
 
     Parameters
     ----------
-    n_clusters : int, default 8
-        How many clusters to look for, R.
+    n_clusters, random_state
+        As for `GraphClusterer`; the seed is that of the normalised cut behind the default start.
     init : array-like of shape (n_vertices, n_clusters), default None
         The start, ≥ 0; its rows are scaled to sum one. A zero stays zero, so add 0.2 to an indicator. None is the
         indicator of the normalised cut plus 0.2.
@@ -43,8 +45,6 @@ class LSD(GraphClusterer):
     scale : {"auto", "pseudo-inverse", "triplets"} or float, default "auto"
         c: |1ᵀW⁺1|/R, or its estimate from the 30 largest singular triplets, or a number (several starts on one graph
         share `scale_`). "auto" is the pseudo-inverse below 8000 vertices and the triplets from there on.
-    random_state : int, Generator, RandomState or None
-        Seeds the normalised cut that the default start comes from.
 
     Attributes
     ----------
@@ -72,20 +72,9 @@ class LSD(GraphClusterer):
     1.0
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        init: ArrayLike | None = None,
-        max_iter: int = 10_000,
-        scale: Literal["auto", "pseudo-inverse", "triplets"] | float = "auto",
-        random_state: RandomState = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.init = init
-        self.max_iter = max_iter
-        self.scale = scale
-        self.random_state = random_state
+    init: ArrayLike | None = None
+    max_iter: int = 10_000
+    scale: Literal["auto", "pseudo-inverse", "triplets"] | float = "auto"
 
     def _cluster(self, graph: Graph, n_clusters: int, rng: np.random.Generator) -> None:
         max_iter = whole_number("max_iter", self.max_iter)

@@ -10,17 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tautcut.arrays import FloatArray
-from tautcut.baselines.base import GraphClusterer
-from tautcut.baselines.cheeger import (
-    Cluster,
-    DualAscent,
-    Iterate,
-    Recursion,
-    Relaxation,
-    multicut_value,
-    second_eigenvector,
-)
-from tautcut.checks import RandomState, one_of, positive_number, whole_number
+from tautcut.baselines.cheeger import CheegerClusterer, Cluster, DualAscent, Iterate, Relaxation, second_eigenvector
+from tautcut.checks import one_of, positive_number, whole_number
 from tautcut.graph import Graph
 
 SCOPES = ("cluster", "graph")
@@ -30,7 +21,8 @@ _CHECK_EVERY = 20  # inner iterations between two looks at the descent inequalit
 _SLACK = 0.99  # ϑ of the descent inequality; an exact proximal map fulfils it with 1
 
 
-class NCCTV(GraphClusterer):
+@dataclass(eq=False, repr=False, kw_only=True)
+class NCCTV(CheegerClusterer):
     """Cluster by recursive two-class Cheeger cuts, min Cut(A) / min{θ(A), θ(Aᶜ)}, by steepest descent.
 
     The descent is on the exact relaxation T(f) / B(f), T the total variation and B(f) = Σ_i θ_i |f_i − med(f)|. At each
@@ -38,10 +30,8 @@ class NCCTV(GraphClusterer):
 
     Parameters
     ----------
-    n_clusters : int, default 8
-        How many clusters to look for, R.
-    weights : {"normalised", "ratio"}, default "normalised"
-        θ: degrees, or 1.
+    n_clusters, weights, random_state
+        As for `CheegerClusterer`, which has the attributes too; only `init="random"` draws.
     scope : {"cluster", "graph"}, default "cluster"
         Where a cut is valued: inside the cluster that it cuts, or in the whole graph, as `OneSpectral` does.
     init : {"eigenvector", "random"}, default "eigenvector"
@@ -56,17 +46,6 @@ class NCCTV(GraphClusterer):
         Inner iterations of one outer step.
     asymmetric : bool, default False
         Cut off pieces of share 1/R: min{λθ(A), θ(Aᶜ)} with λ = R θ(C)/θ(V) − 1 in cluster C.
-    random_state : int, Generator, RandomState or None
-        For `init="random"` only.
-
-    Attributes
-    ----------
-    labels_ : ndarray of int64, (n_vertices,)
-        No cluster is empty.
-    objective_ : float
-        max_r Cut(A_r) / θ(A_r).
-    n_iter_ : int
-        Inner iterations, of all cuts tried.
 
     References
     ----------
@@ -83,45 +62,25 @@ class NCCTV(GraphClusterer):
     0.333333
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        weights: str = "normalised",
-        scope: str = "cluster",
-        init: str = "eigenvector",
-        step: float = 1.0,
-        tol: float = 1e-6,
-        max_outer: int = 100,
-        max_inner: int = 2000,
-        asymmetric: bool = False,
-        random_state: RandomState = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.weights = weights
-        self.scope = scope
-        self.init = init
-        self.step = step
-        self.tol = tol
-        self.max_outer = max_outer
-        self.max_inner = max_inner
-        self.asymmetric = asymmetric
-        self.random_state = random_state
+    scope: str = "cluster"
+    init: str = "eigenvector"
+    step: float = 1.0
+    tol: float = 1e-6
+    max_outer: int = 100
+    max_inner: int = 2000
+    asymmetric: bool = False
 
     def _cluster(self, graph: Graph, n_clusters: int, rng: np.random.Generator) -> None:
         one_of("scope", self.scope, SCOPES)
         one_of("init", self.init, INITS)
-        recursion = Recursion(self.weights, is_global=self.scope == "graph", is_asymmetric=self.asymmetric)
         descent = SteepestDescent(self.step, self.tol, self.max_outer, self.max_inner)
 
-        def solve(cluster: Cluster) -> tuple[FloatArray, int]:
+        def descend(cluster: Cluster, relaxation: Relaxation) -> Iterator[Iterate]:
             is_random = self.init == "random"
             start = rng.standard_normal(cluster.vertices.size) if is_random else _eigenvector_start(cluster)
-            *_, last = descent.run(recursion.relaxation(cluster), start)
-            return last.f, last.n_iter
+            return descent.run(relaxation, start)
 
-        self.labels_, self.n_iter_ = recursion.run(graph, n_clusters, solve)
-        self.objective_ = multicut_value(graph, self.labels_, self.weights)
+        self._recurse(graph, n_clusters, descend, is_global=self.scope == "graph", is_asymmetric=self.asymmetric)
 
 
 @dataclass(frozen=True)
@@ -175,5 +134,4 @@ def _eigenvector_start(cluster: Cluster) -> FloatArray:
 
 
 def _normalised(f: FloatArray) -> FloatArray:
-    scaled: FloatArray = f / np.linalg.norm(f)
-    return scaled
+    return np.asarray(f / np.linalg.norm(f))

@@ -8,7 +8,6 @@ import numpy as np
 
 from tautcut.arrays import IntArray
 from tautcut.baselines.base import GraphClusterer
-from tautcut.checks import RandomState
 from tautcut.graph import Graph
 from tautcut.graph.laplacian import normalised_cut
 from tautcut.problem import cuts
@@ -19,10 +18,8 @@ class NormalisedCut(GraphClusterer):
 
     Parameters
     ----------
-    n_clusters : int, default 8
-        How many clusters to look for, R.
-    random_state : int, Generator, RandomState or None
-        Seeds the choice of the rotation's first row.
+    n_clusters, random_state
+        As for `GraphClusterer`; the first row of the rotation is drawn.
 
     Attributes
     ----------
@@ -44,10 +41,6 @@ class NormalisedCut(GraphClusterer):
     >>> model.objective_
     0.4
     """
-
-    def __init__(self, n_clusters: int = 8, *, random_state: RandomState = None) -> None:
-        self.n_clusters = n_clusters
-        self.random_state = random_state
 
     def _cluster(self, graph: Graph, n_clusters: int, rng: np.random.Generator) -> None:
         self.labels_ = normalised_cut(graph, n_clusters, rng=rng)

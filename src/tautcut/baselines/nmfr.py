@@ -4,7 +4,8 @@ G = (I − αS)⁻¹, which it applies by products with S and never forms, the m
 
 from __future__ import annotations
 
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 import scipy.linalg
@@ -13,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from tautcut.arrays import FloatArray, IntArray, RealArray, SparseMatrix
 from tautcut.baselines.base import GraphClusterer, indicator, largest_membership, starting_memberships
-from tautcut.checks import RandomState, positive_number, whole_number
+from tautcut.checks import positive_number, whole_number
 from tautcut.graph import Graph
 
 CANDIDATES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)
@@ -27,6 +28,7 @@ _PRECISION = np.float32  # of the steps: half the time, and the labels of float6
 _EPS = float(np.finfo(np.float64).eps)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class NMFR(GraphClusterer):
     """Cluster by a non-negative factorisation of A, the sum of α-damped random walks, scaled to sum one.
 
@@ -36,19 +38,15 @@ class NMFR(GraphClusterer):
 
     Parameters
     ----------
-    n_clusters : int, default 8
-        How many clusters to look for, R.
-    init : array-like of shape (n_vertices, n_clusters), default None
-        The start, ≥ 0. None is the indicator of the normalised cut plus 0.2.
+    n_clusters, random_state
+        As for `GraphClusterer`; the seed is that of the normalised cut behind the default start.
+    init, max_iter
+        As for `LSD`; the rows of a start are left as they are.
     alpha : float or "auto", default 0.8
         α, between 0 and 1. "auto" chooses it by the partition, below 8000 vertices, running `max_iter` steps for each
         choice; it is 0.8 on larger graphs.
-    max_iter : int, default 10000
-        Steps; there is no other stop.
     n_products : int, default None
         The most terms of G's series in one step. None is as many as a relative error of 1e-6 takes.
-    random_state : int, Generator, RandomState or None
-        Seeds the normalised cut that the default start comes from.
 
     Attributes
     ----------
@@ -77,22 +75,10 @@ class NMFR(GraphClusterer):
     1.0
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        init: ArrayLike | None = None,
-        alpha: float | Literal["auto"] = _DEFAULT_ALPHA,
-        max_iter: int = 10_000,
-        n_products: int | None = None,
-        random_state: RandomState = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.init = init
-        self.alpha = alpha
-        self.max_iter = max_iter
-        self.n_products = n_products
-        self.random_state = random_state
+    init: ArrayLike | None = None
+    alpha: float | Literal["auto"] = _DEFAULT_ALPHA
+    max_iter: int = 10_000
+    n_products: int | None = None
 
     def _cluster(self, graph: Graph, n_clusters: int, rng: np.random.Generator) -> None:
         max_iter = whole_number("max_iter", self.max_iter)
@@ -140,7 +126,7 @@ class RandomWalk:
         alpha: float,
         *,
         n_products: int | None = None,
-        dtype: type[np.float32] | type[np.float64] = np.float64,
+        dtype: type[np.floating[Any]] = np.float64,
     ) -> None:
         self._root = float(np.sqrt(1.0 - alpha**2))
         self._rho = alpha / (1.0 + self._root)
@@ -250,8 +236,12 @@ class _Alphas:
     """The choice of α: what the user said, or the candidate for which A is nearest to the partition of F."""
 
     def __init__(self, alpha: object, S: SparseMatrix) -> None:
-        self._fixed = _checked_alpha(alpha, S.shape[0])
-        if self._fixed is None:
+        self._fixed: float | None = None
+        if not (isinstance(alpha, str) and alpha == "auto"):
+            self._fixed = positive_number("alpha", alpha, below=1, otherwise=', or "auto"')
+        elif S.shape[0] >= _DENSE_LIMIT:
+            self._fixed = _DEFAULT_ALPHA
+        else:
             self._S = S
             self._spectrum = np.asarray(scipy.linalg.eigvalsh(S.toarray(), overwrite_a=True), dtype=np.float64)
 
@@ -272,10 +262,3 @@ class _Alphas:
         U /= np.maximum(np.sqrt(U.sum(axis=0)), 1.0)  # an empty column stays zero
         square = float(((1.0 - alpha * self._spectrum) ** -2.0).sum()) / walk.total**2
         return square - 2.0 / n_clusters * walk.agreement(U)
-
-
-def _checked_alpha(alpha: object, n_vertices: int) -> float | None:
-    """α, or None where it has to be chosen."""
-    if isinstance(alpha, str) and alpha == "auto":
-        return None if n_vertices < _DENSE_LIMIT else _DEFAULT_ALPHA
-    return positive_number("alpha", alpha, below=1, otherwise=', or "auto"')

@@ -9,17 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tautcut.arrays import FloatArray
-from tautcut.baselines.base import GraphClusterer
-from tautcut.baselines.cheeger import (
-    Cluster,
-    DualAscent,
-    Iterate,
-    Recursion,
-    Relaxation,
-    multicut_value,
-    second_eigenvector,
-)
-from tautcut.checks import RandomState
+from tautcut.baselines.cheeger import CheegerClusterer, Cluster, DualAscent, Iterate, Relaxation, second_eigenvector
 from tautcut.graph import Graph
 
 _MAX_OUTER = 100
@@ -28,7 +18,7 @@ _LAST_LIMIT = 800  # up to this
 _VANISHED = 1e-14  # relative norm at which u is zero, and f an eigenvector of the 1-Laplacian
 
 
-class OneSpectral(GraphClusterer):
+class OneSpectral(CheegerClusterer):
     """Cluster by recursive two-class Cheeger cuts, min Cut(A) / min{θ(A), θ(Aᶜ)}, by 1-spectral clustering.
 
     The inverse power method lowers the exact relaxation T(f) / B(f), T the total variation and
@@ -38,21 +28,8 @@ class OneSpectral(GraphClusterer):
 
     Parameters
     ----------
-    n_clusters : int, default 8
-        How many clusters to look for, R.
-    weights : {"normalised", "ratio"}, default "normalised"
-        θ: degrees, or 1.
-    random_state : int, Generator, RandomState or None
-        Unused: the method is deterministic.
-
-    Attributes
-    ----------
-    labels_ : ndarray of int64, (n_vertices,)
-        No cluster is empty.
-    objective_ : float
-        max_r Cut(A_r) / θ(A_r).
-    n_iter_ : int
-        Inner iterations, of all cuts tried.
+    n_clusters, weights, random_state
+        As for `CheegerClusterer`, which has the attributes too; nothing is drawn.
 
     Notes
     -----
@@ -73,20 +50,11 @@ class OneSpectral(GraphClusterer):
     0.333333
     """
 
-    def __init__(self, n_clusters: int = 8, *, weights: str = "normalised", random_state: RandomState = None) -> None:
-        self.n_clusters = n_clusters
-        self.weights = weights
-        self.random_state = random_state
-
     def _cluster(self, graph: Graph, n_clusters: int, rng: np.random.Generator) -> None:
-        recursion = Recursion(self.weights, is_global=True)
+        def descend(cluster: Cluster, relaxation: Relaxation) -> Iterator[Iterate]:
+            return inverse_power(relaxation, _level_set_start(cluster))
 
-        def solve(cluster: Cluster) -> tuple[FloatArray, int]:
-            *_, last = inverse_power(recursion.relaxation(cluster), _level_set_start(cluster))
-            return last.f, last.n_iter
-
-        self.labels_, self.n_iter_ = recursion.run(graph, n_clusters, solve)
-        self.objective_ = multicut_value(graph, self.labels_, self.weights)
+        self._recurse(graph, n_clusters, descend, is_global=True)
 
 
 def inverse_power(relaxation: Relaxation, start: FloatArray) -> Iterator[Iterate]:
@@ -123,5 +91,4 @@ def _level_set_start(cluster: Cluster) -> FloatArray:
     """The smaller side of the best cut along the second eigenvector, as an indicator divided by its size."""
     _, is_upper = cluster.sweep(second_eigenvector(cluster))
     smaller = is_upper if 2 * is_upper.sum() <= is_upper.size else ~is_upper
-    start: FloatArray = smaller / smaller.sum()
-    return start
+    return np.asarray(smaller / smaller.sum())
