@@ -22,19 +22,9 @@ from tautcut.formats.schema import about_run
 from tautcut.formats.tables import read_parquet, read_text
 
 __all__ = [
-    "Data",
-    "GRAPH_SUFFIXES",
-    "Labelling",
-    "SUFFIXES",
-    "about_run",
-    "check_label_path",
-    "check_source",
-    "known_labels",
-    "read",
-    "read_labels",
-    "write_graph",
-    "write_labels",
-]
+    "Data", "GRAPH_SUFFIXES", "Labelling", "SUFFIXES", "about_run", "check_label_path", "check_source", "known_labels",
+    "read", "read_labels", "write_graph", "write_labels",
+]  # fmt: skip
 
 
 def read(
@@ -96,10 +86,8 @@ def _read_table(path: Path, selection: Selection) -> Data:
     """A text file: edges if it looks like them and nothing else was asked for, else a table."""
     is_about_columns = selection.columns is not None or selection.label_column is not None
     if selection.kind != "features" and not is_about_columns and is_edge_list(path, selection.kind == "graph"):
-        data = read_edges(path, selection)
-        return (
-            data if selection.kind else replace(data, notes=(*data.notes, "Its two or three columns look like edges."))
-        )
+        why = () if selection.kind else ("Its two or three columns look like edges.",)
+        return replace(read_edges(path, selection), notes=why)  # edges have no notes of their own
     return read_text(path, selection)
 
 

@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from tautcut.arrays import TextArray
 from tautcut.errors import InputError
 from tautcut.formats import schema
-from tautcut.formats.arrays import checked_sparse
-from tautcut.formats.base import Data, Selection, decided, optional, reading, real
+from tautcut.formats.arrays import checked
+from tautcut.formats.base import Data, Selection, decided, optional, reading
 
 GRAPH, PCA, X = f"obsp/{schema.GRAPH}", f"obsm/{schema.PCA}", "X"
 
@@ -42,9 +41,8 @@ def read_h5ad(path: Path, selection: Selection) -> Data:
         raise InputError(f"'{path}' is damaged: {name} has {matrix.shape[0]} rows for {len(ids)} cells.")
     if names is not None and len(names) != matrix.shape[1]:
         raise InputError(f"'{path}' is damaged: {name} has {matrix.shape[1]} columns for {len(names)} genes.")
-    content = checked_sparse(matrix, path) if sp.issparse(matrix) else real(matrix, path)
     kind = "graph" if name.startswith("obsp/") else selection.kind or "features"
-    return decided(content, ids, kind, notes=(f"Taken from {name}.",), names=names, labels=labels)
+    return decided(Data(checked(matrix, path), ids, (f"Taken from {name}.",), names, labels), kind)
 
 
 def write_h5ad(path: Path, source: Path, added: Mapping[str, Mapping[str, Any]]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from tautcut.arrays import Array, Features, TextArray
+from tautcut.arrays import Array, TextArray
 from tautcut.errors import InputError
 from tautcut.formats.base import Data, Selection, decided, reading, real
 
@@ -25,7 +25,7 @@ def read_npy(path: Path, selection: Selection) -> Data:
     _refuse_names(path, selection)
     with reading(path, "a .npy array without pickled objects"):
         array = np.array(np.lib.format.open_memmap(path, mode="r"))  # a map first: a false header allocates nothing
-    return _of_array(array, path, selection, None)
+    return _rows(array, path, selection, None)
 
 
 def read_npz(path: Path, selection: Selection) -> Data:
@@ -41,21 +41,19 @@ def read_npz(path: Path, selection: Selection) -> Data:
         labels = _labels(stored, selection.label_column, path)
         if selection.array is None and set(stored.files) >= _SPARSE | {"format"}:
             file.seek(0)
-            return _of_sparse(sp.load_npz(file), path, selection, labels)
+            return _rows(sp.load_npz(file), path, selection, labels)
         if selection.array is None and set(stored.files) >= _SPARSE:
-            return _of_sparse(_csr_of_parts(stored), path, selection, labels)
+            return _rows(_csr_of_parts(stored), path, selection, labels)
         name = selection.array or _features_name(stored, path)
         if name not in stored.files:
             raise InputError(f"'{path}' holds no array {name!r}; it holds {', '.join(stored.files)}.")
         array = stored[name]
-    return _of_array(array, path, selection, labels)
+    return _rows(array, path, selection, labels)
 
 
 def read_mtx(path: Path, selection: Selection) -> Data:
     """A Matrix Market file; its rows are numbered from 1, as in the file."""
     _refuse_names(path, selection)
-    if selection.label_column is not None:
-        raise InputError(f"'{path}' has no columns with names; give the labels in a file of their own.")
     from scipy.io import mminfo, mmread
 
     with reading(path, "a Matrix Market file"):
@@ -63,28 +61,23 @@ def read_mtx(path: Path, selection: Selection) -> Data:
         if entries > path.stat().st_size:  # before anything is allocated for them
             raise InputError(f"'{path}' is cut short: it announces {entries} entries. Get the whole file.")
         matrix: Any = mmread(path)
-    ids = np.arange(1, matrix.shape[0] + 1)
-    if not sp.issparse(matrix):
-        return decided(real(matrix, path), ids, selection.kind)
-    return decided(checked_sparse(matrix, path), ids, selection.kind)
+    return decided(Data(checked(matrix, path), np.arange(1, matrix.shape[0] + 1)), selection.kind)
 
 
-def _of_array(array: Array, path: Path, selection: Selection, labels: TextArray | None) -> Data:
-    array = real(array, path)
-    if array.ndim not in (2, 3):
-        raise InputError(f"'{path}' must hold a row of numbers, or a picture, per point; found shape {array.shape}.")
-    image_shape = (array.shape[1], array.shape[2]) if array.ndim == 3 else None
-    matrix = array.reshape(len(array), int(np.prod(array.shape[1:])))
-    notes = () if image_shape is None else (f"Each row is a picture of {image_shape[0]} × {image_shape[1]} pixels.",)
-    _check_length(labels, len(array), selection)
-    return decided(
-        matrix, np.arange(len(array)), selection.kind, notes=notes, labels=labels, image_shape=image_shape
-    )  # fmt: skip
-
-
-def _of_sparse(matrix: Any, path: Path, selection: Selection, labels: TextArray | None) -> Data:
-    _check_length(labels, matrix.shape[0], selection)
-    return decided(checked_sparse(matrix, path), np.arange(matrix.shape[0]), selection.kind, labels=labels)
+def _rows(stored: Any, path: Path, selection: Selection, labels: TextArray | None) -> Data:
+    """A row or a picture per point, from an array or a sparse matrix."""
+    matrix = checked(stored, path)
+    if matrix.ndim not in (2, 3):
+        raise InputError(f"'{path}' must hold a row of numbers, or a picture, per point; found shape {matrix.shape}.")
+    n = matrix.shape[0]
+    if labels is not None and len(labels) != n:
+        raise InputError(f"{selection.label_column!r} holds {len(labels)} labels for {n} rows; give one per row.")
+    if matrix.ndim == 2:
+        return decided(Data(matrix, np.arange(n), labels=labels), selection.kind)
+    height, width = matrix.shape[1:]
+    notes = (f"Each row is a picture of {height} × {width} pixels.",)
+    pixels = matrix.reshape(n, height * width)
+    return decided(Data(pixels, np.arange(n), notes, labels=labels, image_shape=(height, width)), selection.kind)
 
 
 def _csr_of_parts(stored: Any) -> Any:
@@ -94,8 +87,10 @@ def _csr_of_parts(stored: Any) -> Any:
     return sp.csr_matrix((data, indices, stored["indptr"]), shape=tuple(stored["shape"].tolist()))
 
 
-def checked_sparse(matrix: Any, path: Path) -> Features:
-    """The matrix in CSR order, once its indices are known to lie inside it."""
+def checked(matrix: Any, path: Path) -> Any:
+    """The array, if it holds real numbers, or the matrix in CSR order, if its indices lie inside it too."""
+    if isinstance(matrix, np.ndarray):
+        return real(matrix, path)
     real(matrix.data, path)
     with reading(path, "a sparse matrix"):
         if hasattr(matrix, "check_format"):
@@ -127,14 +122,9 @@ def _labels(stored: Any, name: str | None, path: Path) -> TextArray | None:
     return labels.astype(np.str_)
 
 
-def _check_length(labels: TextArray | None, n: int, selection: Selection) -> None:
-    if labels is not None and len(labels) != n:
-        raise InputError(f"{selection.label_column!r} holds {len(labels)} labels for {n} rows; give one per row.")
-
-
 def _refuse_names(path: Path, selection: Selection) -> None:
     """Arrays have no named columns."""
     if selection.columns is not None or selection.id_column is not None:
         raise InputError(f"'{path}' has no columns with names; choose columns of .csv, .tsv, .txt or .parquet files.")
-    if path.suffix.lower() == ".npy" and selection.label_column is not None:
+    if path.suffix.lower() != ".npz" and selection.label_column is not None:
         raise InputError(f"'{path}' has no columns with names; give the labels in a file of their own.")

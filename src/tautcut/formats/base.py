@@ -8,13 +8,13 @@ import csv
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
-from xml.parsers.expat import ExpatError
+from xml.etree.ElementTree import ParseError
 
 import numpy as np
 
@@ -28,7 +28,7 @@ KINDS = ("features", "graph")
 
 # What the readers of other packages raise about a damaged file. csv.Error and others are not ValueErrors.
 _DAMAGED = (
-    ArithmeticError, AttributeError, EOFError, ExpatError, LookupError, MemoryError, OSError, RuntimeError, TypeError,
+    ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError, ParseError, RuntimeError, TypeError,
     ValueError, csv.Error, struct.error, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
 
@@ -82,24 +82,16 @@ class Selection:
     array: str | None = None
 
 
-def decided(
-    matrix: Features,
-    ids: Array,
-    kind: str | None,
-    *,
-    notes: Sequence[str] = (),
-    names: tuple[str, ...] | None = None,
-    labels: TextArray | None = None,
-    image_shape: tuple[int, int] | None = None,
-) -> Data:
-    """The matrix as features or as a graph: what was asked for, else what its content says."""
+def decided(data: Data, kind: str | None) -> Data:
+    """The matrix that was read as features or as a graph: what was asked for, else what its content says."""
+    matrix: Any = data.content
     if matrix.shape[0] == 0 or matrix.shape[1] == 0:
         raise InputError(f"the file holds no numbers: its shape is {matrix.shape}. Give at least one row and column.")
     why = "" if kind is not None else _why_graph(matrix)
     if kind == "graph" or why:
         said = (f"Taken for similarities, not distances, because {why}.",) if why else ()
-        return Data(Graph.from_any(matrix), ids, (*notes, *said), labels=labels)
-    return Data(matrix, ids, tuple(notes), names, labels, image_shape)
+        return Data(Graph.from_any(matrix), data.ids, (*data.notes, *said), labels=data.labels)
+    return data
 
 
 def _why_graph(matrix: Features) -> str:

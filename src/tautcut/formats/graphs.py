@@ -6,11 +6,10 @@ edges are undirected, and one that is listed twice must have one weight.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NoReturn
-from xml.parsers import expat
+from xml.etree import ElementTree
 from xml.sax.saxutils import quoteattr
 
 import numpy as np
@@ -110,45 +109,32 @@ def read_metis(path: Path, selection: Selection) -> Data:
         lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("%")]
         if not lines:
             raise InputError(f"'{path}' is empty. A METIS graph begins with its numbers of vertices and edges.")
-        layout = _metis_layout(lines[0], path)
-        ends, weights = _metis_edges(lines[1:], layout, path)
-    if len(ends) != 2 * layout.n_edges:
-        raise InputError(
-            f"'{path}' is damaged: it lists {len(ends)} neighbours, not the 2 × {layout.n_edges} that its edges have."
-        )
-    graph = Graph.from_edges(ends, weights, n_vertices=layout.n_vertices)
-    return Data(graph, np.arange(1, layout.n_vertices + 1))
+        first = lines[0].split()
+        if not 2 <= len(first) <= 4 or not all(cell.isdecimal() for cell in first):
+            begin = lines[0][:40]
+            raise InputError(f"'{path}' is not a METIS graph: it begins {begin!r}, not with its vertices and edges.")
+        n, n_edges = int(first[0]), int(first[1])
+        if len(lines) <= n or any(line.strip() for line in lines[n + 1 :]):
+            raise InputError(
+                f"'{path}' is cut short or damaged: it announces {n} vertices and has {len(lines) - 1} lines for them."
+            )
+        ends, weights = _metis_edges(lines[1 : n + 1], first[2:], path)
+    if len(ends) != 2 * n_edges:
+        raise InputError(f"'{path}' is damaged: it lists {len(ends)} neighbours, not the 2 × {n_edges} of its edges.")
+    return Data(Graph.from_edges(ends, weights, n_vertices=n), np.arange(1, n + 1))
 
 
-@dataclass(frozen=True)
-class _MetisLayout:
-    n_vertices: int
-    n_edges: int
-    n_skipped: int  # numbers about the vertex itself, before its neighbours
-    has_weights: bool
+def _metis_edges(lines: list[str], form: list[str], path: Path) -> tuple[IntArray, FloatArray]:
+    """Each edge from both of its ends, as (m, 2) vertex numbers from 0, and the weights.
 
-
-def _metis_layout(first: str, path: Path) -> _MetisLayout:
-    """What the first line says: vertices, edges, the format code, and weights per vertex."""
-    cells = first.split()
-    if not 2 <= len(cells) <= 4 or not all(cell.isdecimal() for cell in cells):
-        raise InputError(f"'{path}' is not a METIS graph: it begins {first[:40]!r}, not with its vertices and edges.")
-    code = cells[2].zfill(3) if len(cells) > 2 else "000"
-    n_sizes, n_weights = int(code[-3] == "1"), int(code[-2] == "1")
-    n_weights *= int(cells[3]) if len(cells) > 3 else 1
-    return _MetisLayout(int(cells[0]), int(cells[1]), n_sizes + n_weights, code[-1] == "1")
-
-
-def _metis_edges(lines: list[str], layout: _MetisLayout, path: Path) -> tuple[IntArray, FloatArray]:
-    """Each edge from both of its ends, as (m, 2) vertex numbers from 0, and the weights."""
-    has_more = any(line.strip() for line in lines[layout.n_vertices :])
-    if len(lines) < layout.n_vertices or has_more:
-        raise InputError(
-            f"'{path}' is cut short or damaged: it announces {layout.n_vertices} vertices and has "
-            f"{len(lines)} lines for them."
-        )
-    numbers = [np.array(line.split()[layout.n_skipped :], dtype=np.float64) for line in lines[: layout.n_vertices]]
-    step = 2 if layout.has_weights else 1
+    `form` is the end of the first line: a code of three digits, which say whether vertices have a size, whether they
+    have weights and whether edges have one; then how many weights a vertex has.
+    """
+    n, code = len(lines), form[0].zfill(3) if form else "000"
+    n_skipped = int(code[-3] == "1") + int(code[-2] == "1") * (int(form[1]) if len(form) > 1 else 1)
+    has_weights = code[-1] == "1"
+    numbers = [np.array(line.split()[n_skipped:], dtype=np.float64) for line in lines]
+    step = 2 if has_weights else 1
     sizes = np.array([cells.size for cells in numbers])
     if (sizes % step).any():
         raise InputError(
@@ -156,11 +142,11 @@ def _metis_edges(lines: list[str], layout: _MetisLayout, path: Path) -> tuple[In
         )
     cells = np.concatenate(numbers)
     others = cells[::step]
-    bad = ~((others >= 1) & (others <= layout.n_vertices) & (others == np.floor(others)))
+    bad = ~((others >= 1) & (others <= n) & (others == np.floor(others)))
     if bad.any():
-        raise InputError(f"vertices are numbered from 1 to {layout.n_vertices}; found {others[bad][0]:g} in '{path}'.")
-    owners = np.repeat(np.arange(layout.n_vertices), sizes // step)
-    weights = cells[1::2] if layout.has_weights else np.ones(others.size)
+        raise InputError(f"vertices are numbered from 1 to {n}; found {others[bad][0]:g} in '{path}'.")
+    owners = np.repeat(np.arange(n), sizes // step)
+    weights = cells[1::2] if has_weights else np.ones(others.size)
     return np.column_stack([owners, others.astype(np.int64) - 1]), weights
 
 
@@ -170,86 +156,61 @@ def _metis_edges(lines: list[str], layout: _MetisLayout, path: Path) -> tuple[In
 def read_graphml(path: Path, selection: Selection) -> Data:
     """The graph of a GraphML file; the edge attribute named "weight" is the weight, 1 where it is missing."""
     _refuse(path, selection, has_labels=True)
-    reader = _GraphmlReader(selection.label_column)
-    with reading(path, "a GraphML file"), path.open("rb") as file:
-        reader.parser.ParseFile(file)
-        return reader.data(path)
+    with reading(path, "a GraphML file"):
+        root = ElementTree.parse(path, ElementTree.XMLParser(target=_WithoutDoctype())).getroot()
+        return _of_graphml(root, selection.label_column, path)
 
 
-@dataclass
-class _GraphmlReader:
-    """Collects nodes and edges as the parser meets them."""
+class _WithoutDoctype(ElementTree.TreeBuilder):
+    """Builds the tree of a document, and stops before it would read a declaration of entities."""
 
-    label_name: str | None
-    parser: Any = field(default_factory=lambda: expat.ParserCreate(namespace_separator=" "))
-    places: dict[str, int] = field(default_factory=dict)
-    labels: list[str] = field(default_factory=list)
-    edges: list[tuple[str, str]] = field(default_factory=list)
-    weights: list[float] = field(default_factory=list)
-    keys: dict[str, tuple[str, str]] = field(default_factory=dict)  # id → (node or edge, name of the attribute)
-    defaults: dict[tuple[str, str], str] = field(default_factory=dict)
-    inside: list[str] = field(default_factory=list)
-    is_directed: bool = False
-    _key: str = ""
-    _text: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.parser.StartDoctypeDeclHandler = self._refuse_doctype
-        self.parser.StartElementHandler = self._start
-        self.parser.EndElementHandler = self._end
-        self.parser.CharacterDataHandler = self._text.append
-
-    def data(self, path: Path) -> Data:
-        if not self.places:
-            raise InputError(f"'{path}' holds no nodes of GraphML. Check its suffix.")
-        unknown = next((end for edge in self.edges for end in edge if end not in self.places), None)
-        if unknown is not None:
-            raise InputError(f"'{path}' is damaged: an edge names the node {unknown[:40]!r}, which is not there.")
-        if self.label_name is not None and ("node", self.label_name) not in self.keys.values():
-            raise InputError(f"the nodes of '{path}' have no attribute {self.label_name!r}. Name one that they have.")
-        ends = np.array([(self.places[i], self.places[j]) for i, j in self.edges], dtype=np.int64).reshape(-1, 2)
-        graph = Graph.from_edges(ends, self.weights, n_vertices=len(self.places))
-        notes = ("Its directed edges are taken as undirected.",) if self.is_directed else ()
-        labels = None if self.label_name is None else np.array(self.labels, dtype=np.str_)
-        return Data(graph, whole_numbers(np.array(list(self.places))), notes, labels=labels)
-
-    def _refuse_doctype(self, *given: object) -> NoReturn:
+    def doctype(self, *given: object) -> NoReturn:
         raise InputError("GraphML with a document type declaration is refused: it could name other files. Remove it.")
 
-    def _start(self, tag: str, attributes: dict[str, str]) -> None:
-        name = tag.rpartition(" ")[2]
-        self.inside.append(name)
-        if name == "graph":
-            self.is_directed |= attributes.get("edgedefault") == "directed"
-        elif name == "key":
-            self._key = attributes["id"]
-            self.keys[self._key] = attributes.get("for", "all"), attributes.get("attr.name", self._key)
-        elif name == "node":
-            if attributes["id"] in self.places:
-                raise InputError(f"the node {attributes['id'][:40]!r} is there twice. Give every node its own id.")
-            self.places[attributes["id"]] = len(self.places)
-            self.labels.append(self.defaults.get(("node", self.label_name or ""), ""))
-        elif name == "edge":
-            self.edges.append((attributes["source"], attributes["target"]))
-            self.weights.append(float(self.defaults.get(("edge", "weight"), "1")))
-        elif name == "data":
-            self._key = attributes["key"]
-        elif name == "hyperedge":
-            raise InputError("hyperedges of GraphML join more than two nodes and are not supported. Expand them.")
-        self._text.clear()
 
-    def _end(self, tag: str) -> None:
-        self.inside.pop()
-        owner = self.inside[-1] if self.inside else ""
-        text = "".join(self._text).strip()
-        name = tag.rpartition(" ")[2]
-        if name == "default":
-            self.defaults[self.keys[self._key]] = text
-        elif name == "data" and owner == "edge" and self.keys[self._key][1] == "weight":
-            self.weights[-1] = float(text)
-        elif name == "data" and owner == "node" and self.keys[self._key][1] == self.label_name:
-            self.labels[-1] = text
-        self._text.clear()
+def _of_graphml(root: Any, label: str | None, path: Path) -> Data:
+    """The graph in a tree, with the node attribute of that name as labels."""
+    found: dict[str, list[Any]] = {name: [] for name in ("graph", "key", "node", "edge", "hyperedge")}
+    for element in root.iter():
+        found.get(_name(element), []).append(element)
+    keys, nodes, edges = found["key"], found["node"], found["edge"]
+    about = {key.attrib["id"]: (key.get("for", "all"), key.get("attr.name", key.attrib["id"])) for key in keys}
+    defaults = {about[key.attrib["id"]]: one.text for key in keys for one in key if _name(one) == "default"}
+
+    def attributes(elements: list[Any], kind: str, name: str, otherwise: str) -> list[str]:
+        """The attribute of each node or edge: its own, else the default."""
+        otherwise = defaults.get((kind, name), otherwise)
+        data = ([one for one in element if _name(one) == "data"] for element in elements)
+        own = ([one.text for one in each if about[one.attrib["key"]][1] == name] for each in data)
+        return [((texts[-1] if texts else otherwise) or "").strip() for texts in own]
+
+    if found["hyperedge"]:
+        raise InputError("hyperedges of GraphML join more than two nodes and are not supported. Expand them.")
+    places: dict[str, int] = {}
+    for node in nodes:
+        if node.attrib["id"] in places:
+            raise InputError(f"the node {node.attrib['id'][:40]!r} is there twice. Give every node its own id.")
+        places[node.attrib["id"]] = len(places)
+    if not places:
+        raise InputError(f"'{path}' holds no nodes of GraphML. Check its suffix.")
+    ends = [edge.attrib[end] for edge in edges for end in ("source", "target")]
+    unknown = next((end for end in ends if end not in places), None)
+    if unknown is not None:
+        raise InputError(f"'{path}' is damaged: an edge names the node {unknown[:40]!r}, which is not there.")
+    if label is not None and ("node", label) not in about.values():
+        raise InputError(f"the nodes of '{path}' have no attribute {label!r}. Name one that they have.")
+    pairs = np.array([places[end] for end in ends], dtype=np.int64).reshape(-1, 2)
+    weights = [float(text) for text in attributes(edges, "edge", "weight", "1")]
+    graph = Graph.from_edges(pairs, weights, n_vertices=len(places))
+    is_directed = any(one.get("edgedefault") == "directed" for one in found["graph"])
+    notes = ("Its directed edges are taken as undirected.",) if is_directed else ()
+    labels = None if label is None else np.array(attributes(nodes, "node", label, ""))
+    return Data(graph, whole_numbers(np.array(list(places))), notes, labels=labels)
+
+
+def _name(element: Any) -> str:
+    """The name of an element, without its namespace."""
+    return str(element.tag).rpartition("}")[2]
 
 
 def _refuse(path: Path, selection: Selection, *, has_labels: bool = False) -> None:
@@ -319,19 +280,9 @@ def _write_metis(path: Path, graph: Graph, ids: Array) -> None:
     if not np.array_equal(whole, graph.weights):
         raise InputError("METIS files hold whole weights only; write .npz, .mtx, .edges or .graphml.")
     code = "" if graph.is_unweighted else " 001"
-    lines = (
-        " ".join(str(one) for one in _metis_row(graph, whole, row, has_weights=bool(code)))
-        for row in range(graph.n_vertices)
-    )
+    entries = np.column_stack([graph.indices + 1, whole]) if code else graph.indices + 1
+    lines = (" ".join(map(str, row.ravel().tolist())) for row in np.split(entries, graph.indptr[1:-1]))
     _write_lines(path, chain((f"{graph.n_vertices} {graph.n_edges}{code}",), lines))
-
-
-def _metis_row(graph: Graph, whole: IntArray, row: int, *, has_weights: bool) -> list[int]:
-    here = slice(graph.indptr[row], graph.indptr[row + 1])
-    others = graph.indices[here] + 1
-    pairs = np.column_stack([others, whole[here]]) if has_weights else others
-    numbers: list[int] = pairs.ravel().tolist()
-    return numbers
 
 
 def _each_edge(graph: Graph) -> Iterator[tuple[int, int, float]]:

@@ -21,7 +21,7 @@ from tautcut.errors import InputError
 from tautcut.formats import schema
 from tautcut.formats.annotated import write_h5ad
 from tautcut.formats.base import optional, reading
-from tautcut.formats.tables import ID_NAMES, LABEL_NAMES, header, rows
+from tautcut.formats.tables import ID_NAMES, LABEL_NAMES, header, number, rows
 from tautcut.writing import replacing, writable
 
 UNKNOWN = frozenset({"", "-1", "nan"})
@@ -76,19 +76,10 @@ def known_labels(texts: ArrayLike) -> Array:
     given = [word for word in words if word is not None]
     if not given:
         raise InputError("no label is known: every one is empty, −1 or NaN. Give at least one label per class.")
-    numbers = {word: _whole(word) for word in given}
-    is_whole = all(value is not None for value in numbers.values())
-    values = [None if word is None else numbers[word] if is_whole else word for word in words]
-    return np.array(values, dtype=object)
-
-
-def _whole(word: str) -> int | None:
-    """The whole number in a word, which may be written as 3.0."""
-    try:
-        value = float(word)
-    except ValueError:
-        return None
-    return int(value) if value.is_integer() else None
+    numbers = [number(word) for word in given]
+    if all(value is not None and value.is_integer() for value in numbers):  # 3.0 is whole too
+        words = [None if word is None else int(float(word)) for word in words]
+    return np.array(words, dtype=object)
 
 
 def read_labels(path: Path, ids: Array) -> Array:
@@ -194,7 +185,7 @@ def _write_npy(path: Path, found: Labelling, source: Path) -> None:
 
 def _write_parquet(path: Path, found: Labelling, source: Path) -> None:
     pa, pq = optional("pyarrow", "writing Parquet"), optional("pyarrow.parquet", "writing Parquet")
-    columns = [found.ids.tolist(), found.labels.tolist(), found.confidence, *found.memberships.T]
+    columns = (found.ids.tolist(), found.labels.tolist(), found.confidence, *found.memberships.T)
     arrays = [pa.array(column) for column in columns]
     with path.open("wb") as file:
         pq.write_table(pa.Table.from_arrays(arrays, names=found.columns), file)

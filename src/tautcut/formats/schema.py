@@ -22,13 +22,9 @@ def about_run(
 ) -> dict[str, Any]:
     """What is told of a run; the seed is left out if it is not a number."""
     about = {
-        "params": dict(params),
-        "energy": float(energy),
-        "relaxed_energy": float(relaxed_energy),
-        "status": str(status),
-        "n_iter": int(n_iter),
-        "version": __version__,
-    }
+        "params": dict(params), "energy": float(energy), "relaxed_energy": float(relaxed_energy),
+        "status": str(status), "n_iter": int(n_iter), "version": __version__,
+    }  # fmt: skip
     return about | {"seed": int(seed)} if isinstance(seed, int | np.integer) else about
 
 

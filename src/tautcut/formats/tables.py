@@ -13,7 +13,7 @@ from itertools import chain, islice
 from math import isfinite
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, TextIO, TypeAlias
+from typing import TextIO, TypeAlias
 
 import numpy as np
 
@@ -36,11 +36,11 @@ _FEWEST_COUNTED = 4  # columns from which a first line 0, 1, 2, … is a header
 class Roles:
     """Which columns, by position, are ids, labels and features; `excluded` look like labels."""
 
+    names: tuple[str, ...]
     id: int | None
     label: int | None
     features: tuple[int, ...]
     excluded: tuple[int, ...]
-    is_chosen: bool
 
     @property
     def texts(self) -> set[int]:
@@ -51,56 +51,40 @@ class Roles:
 def read_text(path: Path, selection: Selection) -> Data:
     """The features in a text file of columns."""
     with reading(path, "a table of text"):
-        return _read_text(path, selection)
-
-
-def _read_text(path: Path, selection: Selection) -> Data:
-    lines = rows(path)
-    head = list(islice(lines, _SAMPLE + 1))
-    if not head:
-        raise InputError(f"'{path}' is empty. Give a table with a row for each point.")
-    names, has_header = header([cells for _, cells in head])
-    roles = assign(names, selection, path)
-    sample = head[has_header:]
-    numeric = tuple(j for j in roles.features if is_numeric(sample, j))
-    texts = [j for j in range(len(names)) if j in roles.texts or (j in roles.features and j not in numeric)]
-    body = chain(sample, lines)
-    matrix, columns = _blocks(body, names, numeric, texts, path)
-    return assemble(matrix, names, numeric, columns, roles, selection)
+        lines = rows(path)
+        head = list(islice(lines, _SAMPLE + 1))
+        if not head:
+            raise InputError(f"'{path}' is empty. Give a table with a row for each point.")
+        names, has_header = header([cells for _, cells in head])
+        roles = assign(names, selection, path)
+        sample = head[has_header:]
+        numeric = tuple(j for j in roles.features if is_numeric(sample, j))
+        texts = [j for j in range(len(names)) if j in roles.texts or (j in roles.features and j not in numeric)]
+        matrix, columns = _blocks(chain(sample, lines), names, numeric, texts, path)
+        return assemble(matrix, numeric, columns, roles, selection)
 
 
 def read_parquet(path: Path, selection: Selection) -> Data:
     """The features in a Parquet file."""
-    pq = optional("pyarrow.parquet", "reading Parquet")
-    types = optional("pyarrow.types", "reading Parquet")
+    pq, types = (optional(f"pyarrow.{name}", "reading Parquet") for name in ("parquet", "types"))
     with reading(path, "a Parquet file"):
         file = pq.ParquetFile(path)
-        names = tuple(file.schema_arrow.names)
+        names, kinds = tuple(file.schema_arrow.names), file.schema_arrow.types
         roles = assign(names, selection, path)
-        is_number = [
-            types.is_floating(t) or types.is_integer(t) or types.is_boolean(t) for t in file.schema_arrow.types
-        ]
+        is_number = [types.is_floating(t) or types.is_integer(t) or types.is_boolean(t) for t in kinds]
         numeric = tuple(j for j in roles.features if is_number[j])
         wanted = sorted({*roles.texts, *roles.features})
         table = file.read(columns=[names[j] for j in wanted])
         at = {j: table.column(position) for position, j in enumerate(wanted)}
         matrix = np.empty((table.num_rows, len(numeric)))
         for position, j in enumerate(numeric):
-            matrix[:, position] = _parquet_numbers(at[j], names[j])
-        columns = {j: _parquet_text(at[j]) for j in wanted if j not in numeric}
-    return assemble(matrix, names, numeric, columns, roles, selection)
-
-
-def _parquet_numbers(column: Any, name: str) -> FloatArray:
-    values = np.asarray(column.to_numpy(), dtype=np.float64)  # null becomes NaN
-    bad = ~np.isfinite(values)
-    if bad.any():
-        raise InputError(_not_a_number(f"row {int(bad.argmax())}", name, "", values[bad][0]))
-    return values
-
-
-def _parquet_text(column: Any) -> TextArray:
-    return np.array(["" if value is None else str(value) for value in column.to_pylist()], dtype=np.str_)
+            values = matrix[:, position] = np.asarray(at[j].to_numpy(), dtype=np.float64)  # null becomes NaN
+            bad = ~np.isfinite(values)
+            if bad.any():
+                raise InputError(_not_a_number(f"row {int(bad.argmax())}", names[j], "", values[bad][0]))
+        texts = [j for j in wanted if j not in numeric]
+        columns = {j: np.array(["" if one is None else str(one) for one in at[j].to_pylist()], np.str_) for j in texts}
+    return assemble(matrix, numeric, columns, roles, selection)
 
 
 def rows(path: Path) -> Iterator[Line]:
@@ -179,11 +163,10 @@ def assign(names: tuple[str, ...], selection: Selection, path: Path) -> Roles:
     by_name = {j for j, name in enumerate(names) if name.casefold() in ID_NAMES and j not in chosen}
     id_ = _position(names, selection.id_column, path) if selection.id_column else min(by_name, default=None)
     label = None if selection.label_column is None else _position(names, selection.label_column, path)
-    if selection.columns is not None:
-        return Roles(id_, label, tuple(j for j in chosen if j not in (id_, label)), (), True)
-    others = [j for j in range(len(names)) if j not in (id_, label)]
-    excluded = tuple(j for j in others if names[j].casefold() in LABEL_NAMES)
-    return Roles(id_, label, tuple(j for j in others if j not in excluded), excluded, False)
+    is_free = selection.columns is None
+    others = [j for j in (range(len(names)) if is_free else chosen) if j not in (id_, label)]
+    excluded = tuple(j for j in others if is_free and names[j].casefold() in LABEL_NAMES)
+    return Roles(names, id_, label, tuple(j for j in others if j not in excluded), excluded)
 
 
 def _chosen(names: tuple[str, ...], asked: Sequence[str], path: Path) -> list[int]:
@@ -217,21 +200,17 @@ def _blocks(
     parts: list[FloatArray] = []
     words: dict[int, list[str]] = {j: [] for j in texts}
     for block in iter(lambda: list(islice(body, height)), []):
-        _check_widths(block, names, path)
+        for line, cells in block:
+            if len(cells) != len(names):
+                raise InputError(
+                    f"'{path}' is uneven or cut short: line {line} has {len(cells)} columns in place of {len(names)}. "
+                    "Give every line the same columns."
+                )
         parts.append(_numbers(block, names, numeric))
         for j, column in words.items():
             column.extend(cells[j].strip() for _, cells in block)
     matrix = np.concatenate(parts) if parts else np.empty((0, len(numeric)))
     return matrix, {j: np.array(column, dtype=np.str_) for j, column in words.items()}
-
-
-def _check_widths(block: list[Line], names: tuple[str, ...], path: Path) -> None:
-    for line, cells in block:
-        if len(cells) != len(names):
-            raise InputError(
-                f"'{path}' is uneven or cut short: line {line} has {len(cells)} columns in place of {len(names)}. "
-                "Give every line the same columns."
-            )
 
 
 def _numbers(block: list[Line], names: tuple[str, ...], numeric: tuple[int, ...]) -> FloatArray:
@@ -270,21 +249,16 @@ def _not_a_number(where: str, name: str, cell: str, value: float | None) -> str:
 
 
 def assemble(
-    matrix: FloatArray,
-    names: tuple[str, ...],
-    numeric: tuple[int, ...],
-    texts: dict[int, TextArray],
-    roles: Roles,
-    selection: Selection,
+    matrix: FloatArray, numeric: tuple[int, ...], texts: dict[int, TextArray], roles: Roles, selection: Selection
 ) -> Data:
     """Features, ids and labels from the columns, and what is to be said about the others."""
+    names = roles.names
     words = [j for j in roles.features if j not in numeric]
-    if roles.is_chosen and words:
+    if selection.columns is not None and words:
         example = texts[words[0]][:1].tolist()
         raise InputError(f"column {names[words[0]]!r} does not hold numbers, but e.g. {example}. Choose another.")
-    id_ = roles.id
-    if id_ is None:
-        id_ = next((j for j in words if len(np.unique(texts[j])) == len(texts[j])), None)
+    unique = (j for j in words if len(np.unique(texts[j])) == len(texts[j]))
+    id_ = next(unique, None) if roles.id is None else roles.id
     ids: Array = np.arange(len(matrix)) if id_ is None else whole_numbers(texts[id_])
     left = [j for j in words if j != id_]
     notes = []
@@ -302,8 +276,7 @@ def assemble(
     if not numeric or not len(matrix):
         raise InputError("the table holds no column of numbers. Give at least one feature, and a row for each point.")
     labels = None if roles.label is None else texts[roles.label]
-    chosen = tuple(names[j] for j in numeric)
-    return decided(matrix, ids, selection.kind, notes=notes, names=chosen, labels=labels)
+    return decided(Data(matrix, ids, tuple(notes), tuple(names[j] for j in numeric), labels), selection.kind)
 
 
 def _odd_cell(texts: TextArray) -> str | None:
