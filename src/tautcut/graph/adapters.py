@@ -30,7 +30,9 @@ def weight_matrix(obj: object) -> tuple[SparseMatrix, str]:
     if igraph is not None and isinstance(obj, igraph.Graph):
         return _csr_of_igraph(obj), "G.as_undirected()"
     if isinstance(obj, list | tuple) or hasattr(obj, "__array__"):
-        return _csr_of_dense(obj), "np.maximum(W, W.T)"
+        dense = _real(obj, "W")
+        _check_square(dense.shape)
+        return sp.csr_matrix(dense), "np.maximum(W, W.T)"
     raise InputError(
         f"cannot make a graph from {type(obj).__name__!r}. Give a scipy sparse matrix, a square array, "
         "a networkx or igraph graph, or a tautcut Graph."
@@ -78,13 +80,6 @@ def _csr_of_sparse(obj: Any) -> SparseMatrix:
         raise InputError(f"the sparse matrix is malformed: {error}. Rebuild it from its entries.") from error
     csr.sum_duplicates()
     return sp.csr_matrix(csr, dtype=np.float64)
-
-
-def _csr_of_dense(obj: Any) -> SparseMatrix:
-    """The CSR form of a 2-D array, nested list or data frame."""
-    dense = _real(obj, "W")
-    _check_square(dense.shape)
-    return sp.csr_matrix(dense)
 
 
 def _csr_of_networkx(obj: Any, networkx: Any) -> SparseMatrix:

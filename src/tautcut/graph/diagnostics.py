@@ -6,7 +6,6 @@ never changes a graph and never looks for a partition.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -104,9 +103,9 @@ class Diagnosis:
 
     def __str__(self) -> str:
         asked = "" if self.n_clusters is None else f", asked for {self.n_clusters} clusters"
-        lines = [f"{self.n_vertices:,} vertices and {self.n_edges:,} edges{asked}"]
+        head = f"{self.n_vertices:,} vertices and {self.n_edges:,} edges{asked}"
         marks = {"info": "  ", "warning": "! "}
-        return "\n".join([*lines, *(marks[finding.severity] + str(finding) for finding in self.findings)])
+        return "\n".join([head, *(marks[finding.severity] + str(finding) for finding in self.findings)])
 
 
 def diagnose(graph: Graph, n_clusters: int | None = None) -> Diagnosis:
@@ -196,7 +195,6 @@ def _components(graph: Graph, n_clusters: int | None) -> Finding:
     value: dict[str, float | int] = {"n_components": int(sizes.size), "outside_largest": outside}
     if sizes.size <= 1:
         return Finding("components", value, "info", "All vertices with edges are connected.")
-    severity: Severity = "warning" if outside > NOTICEABLE or is_large[1:].any() else "info"
     if is_large.all() and sizes.size == n_clusters:
         meaning = f"The graph falls into {sizes.size} components, as many as clusters asked for: they are the answer."
         return Finding("components", value, "info", meaning)
@@ -205,17 +203,18 @@ def _components(graph: Graph, n_clusters: int | None) -> Finding:
         "between components, so nothing says which of them belong together."
     )
     advice = f"{_more_neighbors(graph, 'to join them')}, or cluster the components apart."
-    return Finding("components", value, severity, meaning, advice)
+    is_noticed = outside > NOTICEABLE or is_large[1:].any()
+    return Finding("components", value, "warning" if is_noticed else "info", meaning, advice)
 
 
 def _isolated(graph: Graph) -> Finding | None:
     count = int((np.diff(graph.indptr) == 0).sum())
-    share = count / graph.n_vertices
     if not count:
         return None
-    severity: Severity = "warning" if share > NOTICEABLE else "info"
+    share = count / graph.n_vertices
     meaning = f"{count:,} vertices ({_percent(share)}) have no edge; whatever label they get is arbitrary."
     advice = "Remove them, or give them edges to their nearest vertices."
+    severity: Severity = "warning" if share > NOTICEABLE else "info"
     return Finding("isolated", {"count": count, "share": share}, severity, meaning, advice)
 
 
@@ -352,8 +351,8 @@ def _cluster_size(graph: Graph, n_clusters: int | None) -> Finding | None:
         return None
     expected, around = graph.n_vertices / n_clusters, float(np.median(np.diff(graph.indptr))) + 1
     value: dict[str, float | int] = {"expected": expected, "neighborhood": around}
-    meaning = f"{n_clusters} clusters have {expected:,.0f} vertices each on average."
     if expected >= around:
+        meaning = f"{n_clusters} clusters have {expected:,.0f} vertices each on average."
         return Finding("cluster size", value, "info", meaning)
     meaning = (
         f"{n_clusters} clusters have {expected:,.1f} vertices each on average, and a vertex with its neighbours is "
@@ -431,7 +430,8 @@ def _common_neighbors(graph: Graph, i: IntArray, j: IntArray) -> IntArray:
     n, counts = graph.n_vertices, np.diff(graph.indptr)
     keys = np.repeat(np.arange(n), counts) * n + graph.indices  # growing, as rows and their neighbours are sorted
     common = np.empty(i.size, dtype=np.int64)
-    for block in _blocks_of_work(counts[i], LOOKUPS):
+    part = (np.cumsum(counts[i]) - counts[i]) // LOOKUPS  # the pairs in parts of about so many lookups
+    for block in np.split(np.arange(i.size), np.flatnonzero(np.diff(part)) + 1):
         lengths = counts[i[block]]
         pair = np.repeat(np.arange(lengths.size), lengths)
         within = np.arange(pair.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
@@ -440,14 +440,6 @@ def _common_neighbors(graph: Graph, i: IntArray, j: IntArray) -> IntArray:
         place = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
         common[block] = np.bincount(pair[keys[place] == wanted], minlength=lengths.size)
     return common
-
-
-def _blocks_of_work(work: IntArray, most: int) -> Iterator[slice]:
-    """Slices of items whose work sums to about `most`, one item at least."""
-    number = (np.cumsum(work) - work) // most
-    starts = np.flatnonzero(np.r_[True, number[1:] != number[:-1]])
-    for first, last in zip(starts, np.r_[starts[1:], work.size], strict=True):
-        yield slice(int(first), int(last))
 
 
 def _percent(share: float) -> str:

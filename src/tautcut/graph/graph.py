@@ -27,9 +27,9 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 class Graph:
     """A symmetric, non-negative weighted graph without self-loops, in CSR order.
 
-    Both directions of every edge are stored, neighbours are sorted, no stored weight is zero, and the
-    arrays are read-only. Make one by :meth:`from_any` or :meth:`from_edges`, which validate; the plain
-    constructor trusts its arrays. The diagonal of W is ignored: a self-loop never crosses a cut.
+    Both directions of every edge are stored, neighbours are sorted, no stored weight is zero, and the arrays are
+    read-only. Make one by :meth:`from_any` or :meth:`from_edges`, which validate; the plain constructor trusts its
+    arrays. The diagonal of W is ignored: a self-loop never crosses a cut.
 
     Attributes
     ----------
@@ -68,14 +68,14 @@ class Graph:
         Parameters
         ----------
         obj : Graph, scipy sparse matrix or array, 2-D array-like, networkx graph or igraph graph
-            Missing "weight" attributes of networkx and igraph edges count as 1, parallel edges are summed,
-            and vertices keep their order. A Graph is returned as it is.
+            Missing "weight" attributes of networkx and igraph edges count as 1, parallel edges are summed, and
+            vertices keep their order. A Graph is returned as it is.
 
         Raises
         ------
         InputError
-            If the weights are not a square, symmetric matrix of finite numbers ≥ 0. Differences between W
-            and its transpose of relative size 1e-6 or less are rounding, and are averaged out.
+            If the weights are not a square, symmetric matrix of finite numbers ≥ 0. Differences between W and its
+            transpose of relative size 1e-6 or less are rounding, and are averaged out.
 
         Examples
         --------
@@ -94,8 +94,8 @@ class Graph:
         Parameters
         ----------
         edges : array-like of integers, shape (m, 2)
-            Each undirected edge once, or in both directions. Repeats must carry the same weight and count
-            once; self-loops are dropped.
+            Each undirected edge once, or in both directions. Repeats must carry the same weight and count once;
+            self-loops are dropped.
         weights : array-like, shape (m,), optional
             One weight per row of `edges`; 1 each by default.
         n_vertices : int, optional
@@ -121,8 +121,7 @@ class Graph:
     @cached_property
     def degrees(self) -> FloatArray:
         """Weighted degrees d_i = Σ_j w_ij, shape (n_vertices,)."""
-        rows = _row_numbers(self.indptr)
-        return read_only(np.bincount(rows, self.weights, self.n_vertices).astype(np.float64))
+        return read_only(np.bincount(_row_numbers(self.indptr), self.weights, self.n_vertices).astype(np.float64))
 
     @cached_property
     def is_unweighted(self) -> bool:
@@ -205,20 +204,14 @@ def _symmetric_weights(matrix: SparseMatrix, symmetrise: str) -> FloatArray:
             return matrix.data
         if not differ(matrix.data, mirror.data).any():
             return midpoint(matrix.data, mirror.data)
-    i, j = _first_asymmetry(matrix, mirror)
+    excess = (abs(matrix - mirror).tocsr() - ROUNDING * matrix.maximum(mirror)).tocoo()
+    is_apart = excess.data > 0
+    first = np.lexsort((excess.col[is_apart], excess.row[is_apart]))[0]
+    i, j = int(excess.row[is_apart][first]), int(excess.col[is_apart][first])
     here, there = float(matrix[i, j]), float(matrix[j, i])
     raise InputError(
         f"W must be symmetric; W[{i}, {j}] = {here} but W[{j}, {i}] = {there}. Symmetrise it, e.g. {symmetrise}."
     )
-
-
-def _first_asymmetry(matrix: SparseMatrix, mirror: SparseMatrix) -> tuple[int, int]:
-    """The first pair (i, j) whose two weights differ by more than rounding."""
-    gap, largest = abs(matrix - mirror).tocsr(), matrix.maximum(mirror)
-    excess = (gap - ROUNDING * largest).tocoo()
-    i, j = excess.row[excess.data > 0], excess.col[excess.data > 0]
-    first = np.lexsort((j, i))[0]
-    return int(i[first]), int(j[first])
 
 
 def _row_numbers(indptr: Array) -> IndexArray:

@@ -41,13 +41,12 @@ def laplacian(graph: Graph) -> SparseMatrix:
 def normalised_cut(graph: Graph, n_clusters: int, *, rng: np.random.Generator) -> IntArray:
     """R-way normalised cut: the discrete partition nearest to the leading eigenvectors.
 
-    With W' = W + ½ I and D' = diag(d + 1), take the R leading eigenvectors U of D'^{-½} W' D'^{-½},
-    scale the columns of V = D'^{-½} U to norm √N, then its rows to norm 1, and solve
+    With W' = W + ½ I and D' = diag(d + 1), take the R leading eigenvectors U of D'^{-½} W' D'^{-½}, scale the columns
+    of V = D'^{-½} U to norm √N, then its rows to norm 1, and solve
 
         min ‖Y − V Q‖²_F   over indicator matrices Y and orthogonal Q
 
-    by at most 20 rounds of alternating Procrustes. The weights are divided by their mean first, and
-    those below 1e-6 of it are dropped.
+    by at most 20 rounds of alternating Procrustes. Weights below 1e-6 of their mean are dropped first.
 
     Parameters
     ----------
@@ -61,14 +60,13 @@ def normalised_cut(graph: Graph, n_clusters: int, *, rng: np.random.Generator) -
     Returns
     -------
     ndarray of int64, (n_vertices,)
-        Labels in [0, R). A cluster may be empty. Vertices of components that no leading eigenvector
-        touches have no direction in V: they get label 0.
+        Labels in [0, R). A cluster may be empty. Vertices of components that no leading eigenvector touches have no
+        direction in V: they get label 0.
 
     Notes
     -----
-    The same `rng` gives the same labels. Before SciPy 1.17 there is one exception: a large component
-    with very few distinct eigenvalues (a star, a complete graph), where ARPACK draws from a stream of
-    its own.
+    The same `rng` gives the same labels. Before SciPy 1.17 there is one exception: a large component with very few
+    distinct eigenvalues (a star, a complete graph), where ARPACK draws from a stream of its own.
 
     References
     ----------
@@ -76,9 +74,7 @@ def normalised_cut(graph: Graph, n_clusters: int, *, rng: np.random.Generator) -
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from tautcut.graph import Graph
-    >>> graph = Graph.from_edges(np.array([[0, 1], [1, 2], [0, 2], [3, 4], [4, 5], [3, 5]]))
+    >>> graph = Graph.from_edges([(0, 1), (1, 2), (0, 2), (3, 4), (4, 5), (3, 5)])
     >>> labels = normalised_cut(graph, 2, rng=np.random.default_rng(0))
     >>> bool(labels[0] == labels[1] == labels[2] != labels[3] == labels[4] == labels[5])
     True
@@ -107,9 +103,9 @@ def nearest_partition(V: FloatArray, *, rng: np.random.Generator) -> IntArray:
 def diffuse(graph: Graph, B: FloatArray, *, tol: float = 1e-6, max_iter: int = 50) -> FloatArray:
     """Solve (I + L) X = B, where L is the Laplacian of the weights divided by their mean.
 
-    One conjugate gradient iteration per column, with the Jacobi preconditioner 1/(1 + d), all columns
-    advanced together. The exact solution keeps column sums (1ᵀX = 1ᵀB) and signs (B ≥ 0 gives X ≥ 0);
-    at an isolated vertex X = B.
+    Conjugate gradients for each column with step lengths of its own, and the Jacobi preconditioner 1/(1 + d), all
+    columns advanced together. The exact solution keeps column sums (1ᵀX = 1ᵀB) and signs (B ≥ 0 gives X ≥ 0); at an
+    isolated vertex X = B.
 
     Parameters
     ----------
@@ -127,21 +123,12 @@ def diffuse(graph: Graph, B: FloatArray, *, tol: float = 1e-6, max_iter: int = 5
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from tautcut.graph import Graph
-    >>> graph = Graph.from_edges(np.array([[0, 1]]))
-    >>> diffuse(graph, np.array([[3.0], [0.0]])).round(6).ravel().tolist()
+    >>> diffuse(Graph.from_edges([(0, 1)]), np.array([[3.0], [0.0]])).round(6).ravel().tolist()
     [2.0, 1.0]
     """
     A = _laplacian_of(unit_mean_adjacency(graph)) + sp.identity(graph.n_vertices, format="csr")
     inverse_diagonal = (1.0 / A.diagonal())[:, None]
-    return _conjugate_gradients(A, np.ascontiguousarray(B, dtype=np.float64), inverse_diagonal, tol, max_iter)
-
-
-def _conjugate_gradients(
-    A: SparseMatrix, B: FloatArray, inverse_diagonal: FloatArray, tol: float, max_iter: int
-) -> FloatArray:
-    """Preconditioned conjugate gradients for A X = B, each column with its own step lengths."""
+    B = np.ascontiguousarray(B, dtype=np.float64)
     # Starting at the Jacobi step makes the residual of an isolated vertex exactly zero for ever.
     X = inverse_diagonal * B
     residual = B - A @ X
@@ -204,19 +191,17 @@ def _embed(graph: Graph, n_clusters: int, rng: np.random.Generator) -> FloatArra
     W = unit_mean_adjacency(graph, negligible=_NEGLIGIBLE_WEIGHT)
     degrees = row_sums(W) + 2 * _OFFSET
     scale = 1.0 / np.sqrt(degrees)
-    W_offset = W + _OFFSET * sp.identity(graph.n_vertices, format="csr")
-    S = sp.csr_matrix(sp.diags(scale) @ W_offset @ sp.diags(scale))
+    S = sp.csr_matrix(sp.diags(scale) @ (W + _OFFSET * sp.identity(graph.n_vertices, format="csr")) @ sp.diags(scale))
     bounds = 1.0 - _OFFSET / degrees  # the row sums (d + ½)/(d + 1) of D'^-1 W'
-    V: FloatArray = scale[:, None] * _leading_eigenvectors(S, bounds, n_clusters, rng)
-    return V
+    return np.asarray(scale[:, None] * _leading_eigenvectors(S, bounds, n_clusters, rng))
 
 
 def _leading_eigenvectors(S: SparseMatrix, bounds: FloatArray, count: int, rng: np.random.Generator) -> FloatArray:
     """The `count` leading eigenvectors of S, (n_vertices, count), each supported on one component.
 
-    Going component by component finds multiple eigenvalues, of which a Krylov space sees one copy. The
-    spectrum of a component is at most the largest entry of `bounds` in it (Perron-Frobenius), so
-    components are visited by that bound, until the rest cannot contribute.
+    Going component by component finds multiple eigenvalues, of which a Krylov space sees one copy. The spectrum of a
+    component is at most the largest entry of `bounds` in it (Perron-Frobenius), so components are visited by that
+    bound, until the rest cannot contribute.
     """
     n_components, component = connected_components(S, directed=False)
     order = np.argsort(component, kind="stable")
@@ -243,34 +228,23 @@ def _block_eigenpairs(S: SparseMatrix, count: int, rng: np.random.Generator) -> 
     n = S.shape[0]
     if n <= max(_DENSE_SIZE, 2 * count + 1):
         return _dense_eigenpairs(S, count)
-    start = _lanczos_start(S, rng)
+    # The vector of ones starts it; a random one where ones is itself an eigenvector (a regular graph).
+    image = row_sums(S)
+    is_eigenvector = np.ptp(image) <= 1e-8 * np.abs(image).max()
+    start = rng.standard_normal(n) if is_eigenvector else np.ones(n)
+    # Where the Krylov space is exhausted (a star, a complete graph) ARPACK draws a new direction.
+    seed: dict[str, Any] = {"rng": rng} if _EIGSH_TAKES_RNG else {}
     # Long chains and rings have gaps far below 1e-6: a second try asks for less, with a larger basis.
     for n_basis, tol in ((max(35, 2 * count + 1), _EIGEN_TOL), (max(70, 4 * count + 2), 10 * _EIGEN_TOL)):
+        limits: dict[str, Any] = {"ncv": min(n_basis, n), "tol": tol, "maxiter": _MAX_RESTARTS}
         try:
-            return _lanczos_eigenpairs(S, count, start=start, n_basis=min(n_basis, n), tol=tol, rng=rng)
+            values, vectors = eigsh(S, count, which="LA", v0=start, **limits, **seed)
+            return values[::-1], vectors[:, ::-1]
         except ArpackError as failure:
             logger.warning("Lanczos on %d vertices with a basis of %d failed: %s", n, n_basis, failure)
     if n <= _DENSE_RESCUE_SIZE:
         return _dense_eigenpairs(S, count)
     return _subspace_iteration(S, count, rng)
-
-
-def _lanczos_start(S: SparseMatrix, rng: np.random.Generator) -> FloatArray:
-    """The vector of ones; a random one where ones is itself an eigenvector (a regular graph)."""
-    ones = np.ones(S.shape[0])
-    image = row_sums(S)
-    is_eigenvector = np.ptp(image) <= 1e-8 * np.abs(image).max()
-    return rng.standard_normal(ones.size) if is_eigenvector else ones
-
-
-def _lanczos_eigenpairs(
-    S: SparseMatrix, count: int, *, start: FloatArray, n_basis: int, tol: float, rng: np.random.Generator
-) -> Eigenpairs:
-    """The `count` largest eigenpairs by restarted Lanczos; ArpackError if they do not converge."""
-    # Where the Krylov space is exhausted (a star, a complete graph) ARPACK draws a new direction.
-    seed: dict[str, Any] = {"rng": rng} if _EIGSH_TAKES_RNG else {}
-    values, vectors = eigsh(S, count, which="LA", tol=tol, v0=start, ncv=n_basis, maxiter=_MAX_RESTARTS, **seed)
-    return values[::-1], vectors[:, ::-1]
 
 
 def _dense_eigenpairs(S: SparseMatrix, count: int) -> Eigenpairs:
@@ -303,8 +277,8 @@ def _initial_rotation(V: FloatArray, rng: np.random.Generator) -> FloatArray:
 def _procrustes_round(V: FloatArray, Q: FloatArray) -> tuple[IntArray, float, FloatArray]:
     """Y = the row argmax of V Q, then the best orthogonal Q for that Y: (labels, value, next Q).
 
-    With the singular value decomposition YᵀV = U Σ Zᵀ the value is 2(N − tr Σ), which never increases
-    from round to round, and the next Q is Z Uᵀ.
+    With the singular value decomposition YᵀV = U Σ Zᵀ the value is 2(N − tr Σ), which never increases from round to
+    round, and the next Q is Z Uᵀ.
     """
     n, R = V.shape
     labels = np.argmax(V @ Q, axis=1).astype(np.int64)

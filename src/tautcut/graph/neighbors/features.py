@@ -27,22 +27,14 @@ def features_of(X: object, name: str) -> Features:
     entries = features if isinstance(features, np.ndarray) else features.data
     bad = np.flatnonzero(~np.isfinite(entries))
     if bad.size:
-        value = float(entries.flat[bad[0]])
-        where = _position(features, int(bad[0]))
-        raise InputError(
-            f"features must be finite; found {value} at row {where[0]}, column {where[1]} of {name}. "
-            "Impute it or remove that row."
-        )
+        value, at = float(entries.flat[bad[0]]), int(bad[0])
+        if isinstance(features, np.ndarray):
+            row, column = divmod(at, features.shape[1])
+        else:
+            row, column = int(np.searchsorted(features.indptr, at, side="right")) - 1, int(features.indices[at])
+        where = f"row {row}, column {column} of {name}"
+        raise InputError(f"features must be finite; found {value} at {where}. Impute it or remove that row.")
     return features
-
-
-def _position(features: Features, entry: int) -> tuple[int, int]:
-    """Row and column of the entry-th stored value."""
-    if isinstance(features, np.ndarray):
-        row, column = divmod(entry, features.shape[1])
-        return row, column
-    row = int(np.searchsorted(features.indptr, entry, side="right")) - 1
-    return row, int(features.indices[entry])
 
 
 def _dense(X: object, name: str) -> RealArray:
@@ -124,6 +116,5 @@ def stacked(points: Features, queries: Features) -> Features:
 def squared_norms(rows: Any) -> Array:
     """The squared norm of each row."""
     if isinstance(rows, np.ndarray):
-        norms: Array = np.einsum("ij,ij->i", rows, rows)
-        return norms
+        return np.asarray(np.einsum("ij,ij->i", rows, rows))
     return np.asarray(rows.multiply(rows).sum(axis=1), dtype=np.float64).ravel()

@@ -116,19 +116,17 @@ def neighbor_graph(
         (indices, squared), report = finder(points, k), NeighborReport(points.shape[0], points.shape[1], k, "exact")
     else:
         (indices, squared), report = own_neighbors(points, k, method, random_state=random_state, progress=progress)
-    _announce(report)
-    return _graph(indices, edge_weights(indices, distances_of(squared, unit, metric), weights)), report
-
-
-def _announce(report: NeighborReport) -> None:
-    """Log how neighbours were found, and warn if too many were missed."""
     logger.info("knn_graph: %s", report)
     if report.recall < LOW_RECALL:
         message = (
             f"the approximate search finds {report.recall:.0%} of the nearest neighbours, estimated on "
             f"{report.n_sampled} points. Use method='exact', or reduce the {report.n_features} dimensions first."
         )
-        python_warnings.warn(message, GraphWarning, stacklevel=4)
+        python_warnings.warn(message, GraphWarning, stacklevel=3)
+    listed = edge_weights(indices, distances_of(squared, unit, metric), weights)
+    n = points.shape[0]
+    directed = sp.csr_matrix((listed.ravel(), indices.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n))
+    return Graph.from_any(directed.maximum(directed.T)), report
 
 
 def edge_weights(indices: IndexArray, distances: FloatArray, weights: Weights) -> FloatArray:
@@ -152,10 +150,3 @@ def _local_scales(distances: FloatArray) -> FloatArray:
     scales = np.where(scales > 0, scales, apart)
     finite = scales[np.isfinite(scales)]
     return np.where(np.isfinite(scales), scales, finite.min() if finite.size else 1.0)
-
-
-def _graph(indices: IndexArray, weights: FloatArray) -> Graph:
-    """The graph of directed neighbour lists, symmetrised by maximum."""
-    n, k = indices.shape
-    directed = sp.csr_matrix((weights.ravel(), indices.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n))
-    return Graph.from_any(directed.maximum(directed.T))

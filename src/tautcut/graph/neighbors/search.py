@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 import scipy.sparse as sp
 
-from tautcut.arrays import Array, BoolArray, Features, FloatArray, IndexArray, IntArray, RealArray, SingleArray
+from tautcut.arrays import Array, BoolArray, Features, FloatArray, IndexArray, IntArray, SingleArray
 from tautcut.checks import neighbor_count, one_of
 from tautcut.errors import EngineUnavailableError, InputError
 from tautcut.graph.neighbors.features import METRICS, Metric, comparable, distances_of, squared_norms, stacked
@@ -206,12 +206,9 @@ def _settle(search: _Search, rows: IndexArray, found: _Neighborhoods) -> None:
     Candidates come from an outline of the points where that is cheaper; the rows that are not clear then, from single
     precision, and those that are not clear there, from double precision.
     """
-    k = found.indices.shape[1]
-    outline = _outline(search, rows.size, k)
-    if outline is not None:
-        rows = _settle_clear(outline, rows, found)
-    if rows.size:
-        rows = _settle_clear(search, rows, found)
+    for one in (_outline(search, rows.size, found.indices.shape[1]), search):
+        if one is not None:
+            rows = _settle_clear(one, rows, found)
     if rows.size:
         queries = None if search.is_self else search.asked
         _settle_clear(_Search.in_precision(np.float64, search.points, queries), rows, found)
@@ -347,8 +344,7 @@ class _Outline:
         """Where the outlines may be as near as these squared distances of the rows."""
         # Twice the error of a plain search: coordinates and lengths are rounded before they are multiplied.
         limit = squared - squared_norms(self.queries[rows]) + 2 * self.search.rounding(rows, squared)
-        is_near: BoolArray = score <= limit[:, None]
-        return is_near
+        return np.asarray(score <= limit[:, None])
 
 
 def _outlined(rows: SingleArray, axes: SingleArray) -> SingleArray:
@@ -384,8 +380,7 @@ def _outline(search: _Search, n_rows: int, k: int) -> _Outline | None:
 
 def _pairs(near: BoolArray) -> Pairs:
     """The places that are true, as (row, column), in order."""
-    owner, candidate = np.divmod(np.flatnonzero(near), near.shape[1])
-    return owner, candidate
+    return np.divmod(np.flatnonzero(near), near.shape[1])
 
 
 def _kth_at_most(score: Array, k: int) -> Array:
@@ -471,9 +466,7 @@ def _coordinates(
         return centred
     axes = _principal_axes(centred, min(AXES[-1], d), rng)
     enough = (1 + AIM_OF_RECALL) / 2  # half of what may be missed is left to the index
-    for n_axes in AXES:
-        if n_axes >= d:
-            break
+    for n_axes in (count for count in AXES if count < d):
         coordinates = centred @ axes[:, :n_axes]
         if _share_kept(coordinates, sample, neighbors, n_candidates) >= enough:
             return coordinates
@@ -510,22 +503,15 @@ def _hnsw_index(faiss: Any, coordinates: SingleArray, found: _Neighborhoods, rng
     index = faiss.IndexHNSWFlat(coordinates.shape[1], LINKS)
     index.hnsw.rng = faiss.RandomGenerator(int(rng.integers(2**31)))
     index.hnsw.efConstruction = LINK_CANDIDATES
-    with _one_thread(faiss):  # a parallel build depends on timing
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)  # a parallel build depends on timing
+    try:
         for rows in _blocks(np.arange(len(coordinates)), INDEX_ROWS):
             index.add(coordinates[rows])
             found.advance(rows.size)
-    return index
-
-
-@contextmanager
-def _one_thread(faiss: Any) -> Iterator[None]:
-    """Keep faiss to one thread for a while."""
-    before = faiss.omp_get_max_threads()
-    faiss.omp_set_num_threads(1)
-    try:
-        yield
     finally:
         faiss.omp_set_num_threads(before)
+    return index
 
 
 def _has_faiss() -> bool:
@@ -549,16 +535,11 @@ def _centred(points: Features, queries: Features | None, dtype: type[np.floating
     centre = points.mean(axis=0, dtype=np.float64)
     sets = [points] if queries is None else [points, queries]
     peaks = [np.abs(edge - centre).max() for rows in sets for edge in (rows.min(axis=0), rows.max(axis=0))]
-    copies = [_shifted(rows, centre, max(peaks) or 1.0, dtype) for rows in sets]
+    copies = [np.empty(rows.shape, dtype=dtype) for rows in sets]
+    for rows, copy in zip(sets, copies, strict=True):
+        for block in _blocks(np.arange(len(rows)), PAIR_ENTRIES // rows.shape[1]):  # no second copy in double precision
+            copy[block] = (rows[block] - centre) / (max(peaks) or 1.0)
     return copies[0], copies[-1]
-
-
-def _shifted(rows: RealArray, centre: FloatArray, unit: float, dtype: type[np.floating[Any]]) -> Array:
-    """(rows - centre) / unit, rounded to `dtype`; block by block, so that no second copy is made."""
-    shifted = np.empty(rows.shape, dtype=dtype)
-    for block in _blocks(np.arange(len(rows)), PAIR_ENTRIES // rows.shape[1]):
-        shifted[block] = (rows[block] - centre) / unit
-    return shifted
 
 
 def _blocks(rows: IndexArray, size: int) -> Iterator[IndexArray]:
