@@ -17,6 +17,7 @@ from tautcut.estimators import MTVClassifier, MTVClustering
 from tautcut.formats.schema import GRAPH, KEY, PCA, about_run, entries
 
 AnnData: TypeAlias = Any  # anndata has no types
+Model: TypeAlias = MTVClustering | MTVClassifier
 
 
 def cluster(
@@ -83,9 +84,9 @@ def cluster(
     >>> list(adata.obs["tautcut"].cat.categories)
     ['0', '1', '2']
     """
-    X, source = _input_of(adata, use_rep, obsp)
+    X, affinity, source = _input_of(adata, use_rep, obsp)
     model = MTVClustering(
-        n_clusters, affinity=_affinity(source), n_neighbors=n_neighbors, class_prior=class_prior, n_init=n_init,
+        n_clusters, affinity=affinity, n_neighbors=n_neighbors, class_prior=class_prior, n_init=n_init,
         search=search, min_cluster_size=min_cluster_size, verbose=verbose, random_state=random_state,
     ).fit(X)  # fmt: skip
     target = adata.copy() if copy else adata
@@ -138,10 +139,10 @@ def classify(
     >>> adata.obs["tautcut"].value_counts().to_dict()
     {'left': 30, 'right': 30}
     """
-    X, source = _input_of(adata, use_rep, obsp)
+    X, affinity, source = _input_of(adata, use_rep, obsp)
     labels = _labels_of(adata, labels_key, unknown)
     model = MTVClassifier(
-        affinity=_affinity(source), n_neighbors=n_neighbors, class_prior=class_prior, search=search, verbose=verbose,
+        affinity=affinity, n_neighbors=n_neighbors, class_prior=class_prior, search=search, verbose=verbose,
         random_state=random_state,
     ).fit(X, labels)  # fmt: skip
     target = adata.copy() if copy else adata
@@ -150,8 +151,10 @@ def classify(
     return target if copy else None
 
 
-def _input_of(adata: AnnData, use_rep: str | None, obsp: str | None) -> tuple[Any, dict[str, str]]:
-    """The graph or the features, and the words for where they were found."""
+def _input_of(
+    adata: AnnData, use_rep: str | None, obsp: str | None
+) -> tuple[Any, Literal["knn", "precomputed"], dict[str, str]]:
+    """The graph or the features, the estimator's word for which it is, and where it was found."""
     missing = [name for name in ("obs", "obsm", "obsp", "uns", "X") if not hasattr(adata, name)]
     if missing:
         raise InputError(f"adata must be an AnnData object; found {type(adata).__name__!r} without {missing[0]}.")
@@ -161,11 +164,11 @@ def _input_of(adata: AnnData, use_rep: str | None, obsp: str | None) -> tuple[An
         obsp = GRAPH if GRAPH in adata.obsp else None
         use_rep = PCA if PCA in adata.obsm else "X"
     if obsp is not None:
-        return _entry(adata.obsp, "obsp", obsp), {"obsp": obsp}
+        return _entry(adata.obsp, "obsp", obsp), "precomputed", {"obsp": obsp}
     features = adata.X if use_rep == "X" else _entry(adata.obsm, "obsm", str(use_rep))
     if features is None:
         raise InputError("adata has no X, no neighbour graph and no X_pca. Name the features by use_rep.")
-    return features, {"use_rep": str(use_rep)}
+    return features, "knn", {"use_rep": str(use_rep)}
 
 
 def _entry(mapping: Any, name: str, key: str) -> Any:
@@ -175,10 +178,6 @@ def _entry(mapping: Any, name: str, key: str) -> Any:
     return mapping[key]
 
 
-def _affinity(source: dict[str, str]) -> Literal["knn", "precomputed"]:
-    return "precomputed" if "obsp" in source else "knn"
-
-
 def _labels_of(adata: AnnData, key: str, unknown: str | None) -> Array:
     """The labels of the cells, None where one is unknown."""
     column = _entry(adata.obs, "obs", key)
@@ -186,15 +185,7 @@ def _labels_of(adata: AnnData, key: str, unknown: str | None) -> Array:
     return np.array([None if is_missing or label == unknown else label for label, is_missing in pairs], dtype=object)
 
 
-def _store(
-    adata: AnnData,
-    key: str,
-    model: MTVClustering | MTVClassifier,
-    source: dict[str, str],
-    *,
-    codes: Array,
-    names: Array,
-) -> None:
+def _store(adata: AnnData, key: str, model: Model, source: dict[str, str], *, codes: Array, names: Array) -> None:
     """Write the results; `codes` number the `names`, which become the categories."""
     about = about_run(
         params=source | model.get_params(), energy=model.energy_, relaxed_energy=model.relaxed_energy_,

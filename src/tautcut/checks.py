@@ -65,9 +65,7 @@ def cluster_count(n_clusters: object, n_vertices: int | None = None) -> int:
     """R, at most as many as there are vertices."""
     R = whole_number("n_clusters", n_clusters)
     if n_vertices is not None and n_vertices < R:
-        raise InputError(
-            f"n_clusters={R} is more than the {n_vertices} vertices. Ask for {n_vertices} clusters or fewer."
-        )
+        raise InputError(f"n_clusters={R} is more than the {n_vertices} vertices. Ask for {n_vertices} or fewer.")
     return R
 
 
@@ -84,19 +82,19 @@ def whole_labels(labels: ArrayLike, n_vertices: int) -> IntArray:
     array = np.asarray(labels)
     if array.shape != (n_vertices,):
         raise InputError(f"labels must be {n_vertices} numbers, one per vertex; found shape {array.shape}.")
-    if array.dtype.kind not in "iub":
-        whole = array.dtype.kind == "f" and bool(np.all(np.isfinite(array) & (array == np.round(array))))
-        if not whole:
-            raise InputError(f"labels must be whole numbers; found {array[:3].tolist()} … of dtype {array.dtype}.")
+    kind = array.dtype.kind
+    if kind not in "iub" and not (kind == "f" and np.all(np.isfinite(array) & (array == np.round(array)))):
+        raise InputError(f"labels must be whole numbers; found {array[:3].tolist()} … of dtype {array.dtype}.")
     return array.astype(np.int64)
 
 
-def hard_labels(labels: ArrayLike, n_vertices: int, n_clusters: int) -> IntArray:
-    """A cluster in 0 … R−1 for every vertex."""
+def hard_labels(labels: ArrayLike, n_vertices: int, n_clusters: int, *, or_unknown: bool = False) -> IntArray:
+    """A cluster in 0 … R−1 for every vertex; with `or_unknown`, −1 for some."""
     hard = whole_labels(labels, n_vertices)
-    if hard.size and (hard.min() < 0 or hard.max() >= n_clusters):
-        worst = hard.min() if hard.min() < 0 else hard.max()
-        raise InputError(f"labels must lie in 0 … {n_clusters - 1}; found {worst}.")
+    is_bad = (hard < (UNLABELLED if or_unknown else 0)) | (hard >= n_clusters)
+    if is_bad.any():
+        name, otherwise = ("fixed labels", ", or be −1 where unknown") if or_unknown else ("labels", "")
+        raise InputError(f"{name} must lie in 0 … {n_clusters - 1}{otherwise}; found {hard[is_bad].min()}.")
     return hard
 
 
@@ -104,11 +102,7 @@ def fixed_labels(labels: ArrayLike | None, n_vertices: int, n_clusters: int) -> 
     """A cluster in 0 … R−1 for the labelled vertices, −1 for the others; None leaves all of them free."""
     if labels is None:
         return np.full(n_vertices, UNLABELLED, dtype=np.int64)
-    fixed = whole_labels(labels, n_vertices).copy()
-    if fixed.min() < UNLABELLED or fixed.max() >= n_clusters:
-        worst = fixed.min() if fixed.min() < UNLABELLED else fixed.max()
-        raise InputError(f"fixed labels must lie in 0 … {n_clusters - 1}, or be −1 where unknown; found {worst}.")
-    return fixed
+    return hard_labels(labels, n_vertices, n_clusters, or_unknown=True)
 
 
 def generator(random_state: RandomState) -> np.random.Generator:

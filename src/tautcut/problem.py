@@ -61,8 +61,8 @@ class Problem:
     n_clusters : int
         How many clusters there are to be, R, between 1 and the number of vertices.
     lam : array-like of shape (R,), float, or None
-        λ_r > 0, one per cluster; a number stands for all of them, None for R − 1, the paper's choice.
-        Use `lam_of_prior` to ask for clusters of given shares.
+        λ_r > 0, one per cluster; a number stands for all of them, None for R − 1, the paper's choice. Use
+        `lam_of_prior` to ask for clusters of given shares.
     labels : array-like of shape (n_vertices,), or None
         The cluster of each labelled vertex, −1 for the others. None leaves all of them free.
     numerator : {"tv", "laplacian"}, default "tv"
@@ -107,8 +107,7 @@ class Problem:
     @cached_property
     def is_labelled(self) -> BoolArray:
         """Which vertices are fixed, the set Λ of the paper."""
-        fixed: BoolArray = self.labels != UNLABELLED
-        return fixed
+        return np.asarray(self.labels != UNLABELLED)
 
     @cached_property
     def has_labels(self) -> bool:
@@ -119,8 +118,7 @@ class Problem:
     def shares(self) -> FloatArray:
         """1 / (1 + λ_r), scaled to sum one: the share at which each denominator of (P) peaks."""
         peaks = 1.0 / (1.0 + self.lam)
-        shares: FloatArray = peaks / peaks.sum()
-        return shares
+        return np.asarray(peaks / peaks.sum())
 
     @cached_property
     def median_rank(self) -> IntArray:
@@ -177,12 +175,10 @@ def balanced_cut_energy(W: object, labels: ArrayLike, lam: ArrayLike | None = No
     """
     graph = Graph.from_any(W)
     whole = whole_labels(labels, graph.n_vertices)
-    R = int(whole.max()) + 1 if lam is None or np.ndim(lam) == 0 else len(np.asarray(lam))
+    R = max(int(whole.max()) + 1 if lam is None or np.ndim(lam) == 0 else len(np.asarray(lam)), 1)
     if graph.n_vertices < R:
         return np.inf  # more clusters than vertices: one of them is empty
-    hard = hard_labels(whole, graph.n_vertices, R)
-    sizes = np.bincount(hard, minlength=R)
-    return float(balanced_terms(cuts(graph, hard, R), sizes, _lam_vector(lam, R)).sum())
+    return Problem(graph, R, lam).partition(whole).energy
 
 
 def cuts(graph: Graph, labels: IntArray, n_clusters: int) -> FloatArray:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -59,13 +59,9 @@ class Suggestion:
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain dicts, lists, numbers and strings; an infinite energy and an unknown score are None."""
-        curve = [
-            {name: value if math.isfinite(value) else None for name, value in point._asdict().items()}
-            for point in self.curve
-        ]
-        return {
-            "n_clusters": self.n_clusters, "curve": curve, "reason": self.reason, "is_complete": self.is_complete,
-        }  # fmt: skip
+        points = (point._asdict().items() for point in self.curve)
+        curve = [{name: value if math.isfinite(value) else None for name, value in point} for point in points]
+        return {**asdict(self), "curve": curve}
 
     def __str__(self) -> str:
         head = f"{'clusters':>8}  {'(P)':>9}  {'stability':>9}  {'modularity':>10}  {'leakage':>7}  {'score':>6}"
@@ -182,59 +178,41 @@ def _shares(graph: Graph, labels: IntArray, n_clusters: int) -> tuple[FloatArray
     return np.bincount(labels, graph.degrees, minlength=n_clusters) / total, cuts(graph, labels, n_clusters) / total
 
 
-def _scored(curve: tuple[CurvePoint, ...]) -> tuple[CurvePoint, ...]:
-    """The curve with the scores, which need the next point."""
-    jumps = _jumps(curve)
-    scores = [jump if _rises(*pair) else 0.0 for jump, pair in zip(jumps, pairwise(curve), strict=True)]
-    return tuple(point._replace(score=score) for point, score in zip(curve, [*scores, math.nan], strict=True))
-
-
-def _jumps(curve: tuple[CurvePoint, ...]) -> list[float]:
-    """How many times the leakage grows from each candidate to the next."""
-    unit = _SMALL * max(point.leakage for point in curve) or 1.0
-    return [(after.leakage + unit) / (point.leakage + unit) for point, after in pairwise(curve)]
-
-
-def _rises(point: CurvePoint, after: CurvePoint) -> bool:
-    """Whether (P)/R grows: then the next cut costs more than the mean of those before it."""
-    return after.energy / after.n_clusters > (1 + _SMALL) * point.energy / point.n_clusters
-
-
 def _suggestion(points: tuple[CurvePoint, ...], *, is_complete: bool) -> Suggestion:
     """The point of the curve that stands out most, in words."""
-    curve = _scored(points)
+    unit = _SMALL * max(point.leakage for point in points) or 1.0
+    jumps = [(after.leakage + unit) / (point.leakage + unit) for point, after in pairwise(points)]
+    # Where (P)/R grows, the next cut costs more than the mean of those before it.
+    rises = [
+        after.energy / after.n_clusters > (1 + _SMALL) * point.energy / point.n_clusters
+        for point, after in pairwise(points)
+    ]
+    scores = [*(jump if is_rise else 0.0 for jump, is_rise in zip(jumps, rises, strict=True)), math.nan]
+    curve = tuple(point._replace(score=score) for point, score in zip(points, scores, strict=True))
     if len(curve) == 1:
         best, reason = curve[0], f"{curve[0].n_clusters} was the only candidate: give more, to compare them."
     else:
-        jumps = _jumps(curve)
-        top = max(range(len(jumps)), key=lambda i: (curve[i].score, jumps[i]))  # the fewest clusters, of equals
+        top = max(range(len(jumps)), key=lambda i: (scores[i], jumps[i]))  # the fewest clusters, of equals
         best = curve[top]
-        is_clear = best.score > 0
-        reason = _clear(best, curve[top + 1]) + _others(curve, best) if is_clear else _unclear(best, curve[-1])
+        reason = _clear(curve, top) if best.score > 0 else (
+            "No number of clusters stands out: (P) per cluster does not rise, as in a graph with no marked clusters, "
+            f"or with {curve[-1].n_clusters} or more. {best.n_clusters} is a guess."
+        )  # fmt: skip
     if not is_complete:
         reason += " Not all candidates were tried."
     return Suggestion(best.n_clusters, curve, reason, is_complete)
 
 
-def _clear(best: CurvePoint, after: CurvePoint) -> str:
-    return (
+def _clear(curve: tuple[CurvePoint, ...], top: int) -> str:
+    """What speaks for the best, and the numbers that are nearly as good, or else the second best."""
+    best, after = curve[top], curve[top + 1]
+    reason = (
         f"{best.n_clusters} clusters stand out: {best.leakage:.1%} of the edge weight of the worst one leaves it, and "
         f"{after.leakage:.1%} with {after.n_clusters} clusters. Two runs agree to {best.stability:.2f} (adjusted Rand "
         "index)."
     )
-
-
-def _others(curve: tuple[CurvePoint, ...], best: CurvePoint) -> str:
-    """The numbers that are nearly as good, or else the second best."""
     others = sorted((point for point in curve if point.score > 0 and point is not best), key=lambda point: -point.score)
     near = [str(point.n_clusters) for point in others if point.score >= _CLOSE * best.score]
     if near:
-        return f" Close behind: {', '.join(near)}."
-    return f" The next best is {others[0].n_clusters}." if others else ""
-
-
-def _unclear(best: CurvePoint, last: CurvePoint) -> str:
-    return (
-        "No number of clusters stands out: (P) per cluster does not rise, as in a graph with no marked clusters, or "
-        f"with {last.n_clusters} or more. {best.n_clusters} is a guess."
-    )
+        return f"{reason} Close behind: {', '.join(near)}."
+    return f"{reason} The next best is {others[0].n_clusters}." if others else reason

@@ -61,7 +61,9 @@ def read_arrays(origin: Origin) -> Arrays:
     if named is not None and (named / origin.file).is_file():
         return _read_verified(named / origin.file, origin, [origin.sha256])
     if cached.is_file():
-        return _read_verified(cached, origin, [origin.sha256, *_recorded_digest(cached)])
+        record = cached.with_name(f"{cached.name}.sha256")  # of what was downloaded, written down then
+        recorded = record.read_text(encoding="utf-8", errors="replace").split()[:1] if record.is_file() else []
+        return _read_verified(cached, origin, [origin.sha256, *recorded])
     if origin.download is None:
         raise _not_found(origin)
     logger.info("%s is not on this machine: downloading a public copy", origin.file)
@@ -125,20 +127,10 @@ def _keep(path: Path, arrays: Arrays) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # The digest first: alone it does no harm, while a file without one would be refused.
-        write_whole(_digest_path(path), f"{hashlib.sha256(content).hexdigest()}  {path.name}\n")
+        write_whole(path.with_name(f"{path.name}.sha256"), f"{hashlib.sha256(content).hexdigest()}  {path.name}\n")
         write_whole(path, content)
     except OSError as error:
         logger.warning("'%s' could not be kept and will be downloaded again: %s", path, error)
-
-
-def _digest_path(path: Path) -> Path:
-    return path.with_name(f"{path.name}.sha256")
-
-
-def _recorded_digest(path: Path) -> list[str]:
-    """The digest that was written down when the file was downloaded, if it was."""
-    record = _digest_path(path)
-    return record.read_text(encoding="utf-8", errors="replace").split()[:1] if record.is_file() else []
 
 
 def _not_found(origin: Origin, also: str = "") -> InputError:

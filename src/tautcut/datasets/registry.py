@@ -49,7 +49,12 @@ class Dataset:
     class_names: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "X", _read_only_rows(self.X))
+        X = self.X
+        if isinstance(X, np.ndarray):
+            X = read_only(X)
+        else:
+            X = sp.csr_matrix((read_only(X.data), read_only(X.indices), read_only(X.indptr)), shape=X.shape)
+        object.__setattr__(self, "X", X)
         object.__setattr__(self, "truth", read_only(self.truth))
 
 
@@ -107,10 +112,12 @@ def load(name: str) -> Dataset:
     if name == "4moons":
         X, truth = four_moons()
         return Dataset(name, X, truth, ("first", "second", "third", "fourth"))
-    if name == "digits":
-        return _dense(name, _bundled_digits())
-    stored = read_arrays(_FEATURES[name])
-    return _text(name, stored) if name in _FEWEST_OCCURRENCES else _dense(name, stored)
+    stored = _bundled_digits() if name == "digits" else read_arrays(_FEATURES[name])
+    truth, class_names = stored["y"].astype(np.int64), tuple(str(one) for one in stored["class_names"])
+    if name not in _FEWEST_OCCURRENCES:
+        return Dataset(name, stored["X"], truth, class_names)
+    rows, is_kept = tfidf_rows(stored, fewest=_FEWEST_OCCURRENCES[name])
+    return Dataset(name, rows, truth[is_kept], class_names)
 
 
 def load_graph(name: str) -> LabelledGraph:
@@ -139,24 +146,9 @@ def paper_graph(name: str) -> LabelledGraph:
     if name in _GRAPHS:
         return load_graph(name)
     data = load(name)
-    if name in _FEWEST_OCCURRENCES:
-        graph = knn_graph(data.X, 5, metric="cosine", method="exact")
-    else:
-        graph = knn_graph(data.X, 10, method="exact")
+    is_text = name in _FEWEST_OCCURRENCES
+    graph = knn_graph(data.X, 5 if is_text else 10, metric="cosine" if is_text else "euclidean", method="exact")
     return LabelledGraph(name, graph, data.truth, _NOTES[name])
-
-
-def _dense(name: str, stored: Arrays) -> Dataset:
-    return Dataset(name, stored["X"], stored["y"].astype(np.int64), _class_names(stored))
-
-
-def _text(name: str, stored: Arrays) -> Dataset:
-    X, is_kept = tfidf_rows(stored, fewest=_FEWEST_OCCURRENCES[name])
-    return Dataset(name, X, stored["y"].astype(np.int64)[is_kept], _class_names(stored))
-
-
-def _class_names(stored: Arrays) -> tuple[str, ...]:
-    return tuple(str(name) for name in stored["class_names"])
 
 
 def _bundled_digits() -> Arrays:
@@ -186,17 +178,6 @@ def _small_integers(X: NDArray[np.generic], y: NDArray[np.generic]) -> Arrays:
     return {"X": compact, "y": truth.astype(np.int64), "class_names": class_names}
 
 
-def _read_only_rows(X: Features) -> Features:
-    """Read-only views of dense rows or of the parts of sparse ones."""
-    if isinstance(X, np.ndarray):
-        return read_only(X)
-    parts = (read_only(X.data), read_only(X.indices), read_only(X.indptr))
-    return sp.csr_matrix(parts, shape=X.shape)
-
-
-_DENSE_ARRAYS = ("X", "y", "class_names")
-_GRAPH_ARRAYS = ("indices", "indptr", "shape", "y")
-
 _FEATURES = {
     "webkb4": Origin("webkb4.npz", "36c4f083b81f54dddd2c58e50e6613aece365e98d86db49e86a0f7e4061a0ab8", COUNT_ARRAYS),
     "20news": Origin(
@@ -204,7 +185,7 @@ _FEATURES = {
         fetch_newsgroups,
     ),
 } | {
-    name: Origin(f"{name}.npz", sha256, _DENSE_ARRAYS, partial(_fetch_digits, openml_name))
+    name: Origin(f"{name}.npz", sha256, ("X", "y", "class_names"), partial(_fetch_digits, openml_name))
     for name, openml_name, sha256 in (
         ("optdigits", "optdigits", "1b54d99f1867fc3835f129b352fd94e79d23c5227b7c5e892c2a60972ab499fa"),
         ("pendigits", "pendigits", "3bb29749042a9cdc3962427fc2c74fb3e105148019ef6d16efa981ac654bb031"),
@@ -213,7 +194,7 @@ _FEATURES = {
 }  # fmt: skip
 
 _GRAPHS = {
-    name: Origin(file, sha256, _GRAPH_ARRAYS)
+    name: Origin(file, sha256, ("indices", "indptr", "shape", "y"))
     for name, file, sha256 in (
         ("20news", "graph_20news_incres.npz", "2a19406ce9f5f8df9283b4e46a2ee798f40c85e02c1b6c8a704917bdf3a4fb02"),
         ("mnist", "graph_mnist_nmfr.npz", "adfd49ec20d131337009f2f5ad5d2f89cce1c358e570c01a445c9ebe185c7275"),
