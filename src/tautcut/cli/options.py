@@ -176,7 +176,7 @@ class FitOptions:
         Path | None,
         typer.Option(
             help="Where the labels go, with confidence and memberships: .csv .tsv .parquet .json .npy, or .h5ad for a "
-            "copy of the input with them. By default FILE's name with -tautcut.csv, in the current folder.",
+            "copy of the input with them. By default FILE's name with -tautcut.csv, in the current folder."
         ),
     ] = None
     report: Annotated[Path | None, typer.Option(help="Also write a page to look at: .html.")] = None

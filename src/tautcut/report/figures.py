@@ -116,12 +116,7 @@ def _majority(classes: Array) -> tuple[Any, float]:
 
 
 def _paint(
-    figure: Figure,
-    images: FloatArray,
-    rows: list[ClusterRow],
-    truth: Array | None,
-    n_most: int,
-    n_least: int,
+    figure: Figure, images: FloatArray, rows: list[ClusterRow], truth: Array | None, n_most: int, n_least: int
 ) -> None:
     """The rows on one pair of axes whose unit is an image: x counts images, y counts clusters."""
     height, gap = figure.get_figheight(), 0.5

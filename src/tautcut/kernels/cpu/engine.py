@@ -377,12 +377,7 @@ class CpuKernels:
     name = "cpu"
 
     def __init__(
-        self,
-        problem: Problem,
-        *,
-        dtype: np.dtype[Any],
-        n_threads: int | None = None,
-        groups: IntArray | None = None,
+        self, problem: Problem, *, dtype: np.dtype[Any], n_threads: int | None = None, groups: IntArray | None = None
     ) -> None:
         R = problem.n_clusters
         self._order = _local_order(problem.graph, R * dtype.itemsize, groups)
