@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -126,11 +126,11 @@ def test_picture_and_numbers_are_written_side_by_side(line, tmp_path, number):
     assert imread(png)[..., :3].std() > 0.05, "the picture is blank"
     assert svg.read_text(encoding="utf-8").startswith("<?xml")
     assert svg.read_text(encoding="utf-8").rstrip().endswith("</svg>")
-    assert numbers.read_text(encoding="utf-8") == data.to_json() + "\n"
+    assert json.loads(numbers.read_text(encoding="utf-8")).keys() == asdict(data).keys()
 
 
-def test_the_numbers_file_holds_the_curves(line):
-    content = json.loads(line.to_json())
+def test_the_numbers_file_holds_the_curves(line, tmp_path):
+    content = json.loads(draw_figure1(line, tmp_path / "figure1")[2].read_text(encoding="utf-8"))
     assert content["tv"]["rescaled"] == list(line.tv.rescaled)
     assert content["spectral"]["spectral_energy"] == line.spectral.spectral_energy
     assert len(content["positions"]) == 20

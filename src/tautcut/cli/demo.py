@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +14,6 @@ from tautcut.cli import shell
 from tautcut.cli.shell import QuietOption, SeedOption
 
 if TYPE_CHECKING:
-    from tautcut.estimators import MTVClustering
     from tautcut.records import RunRecord
     from tautcut.records.runs import Model
 
@@ -35,12 +33,21 @@ def demo(
         say = shell.silent if quiet else shell.say
         has_bar = not (quiet or as_json) and sys.stdout.isatty()
         say("Loading ...")
+        import numpy as np
+        from sklearn.datasets import load_digits
+
+        from tautcut.estimators import MTVClassifier, MTVClustering
+        from tautcut.records import draw_labels
         from tautcut.report import check_picture_path, draw_clusters
 
         check_picture_path(out)
-        digits = _load_digits()
-        model, clustering = _cluster_digits(digits, seed, has_bar, say)
-        classification = _classify_digits(digits, seed, has_bar, say)
+        digits: Any = load_digits()
+        say("Preparing: the first run on a machine compiles the kernels, which can take a minute.")
+        say(f"Clustering {len(digits.data)} images without labels ...")
+        model, clustering = _run(MTVClustering(N_DIGITS, random_state=seed, verbose=has_bar), digits, None)
+        say(f"Classifying them from {N_DIGITS} labels, one per class ...")
+        labels = draw_labels(digits.target, rng=np.random.default_rng(seed))
+        _, classification = _run(MTVClassifier(random_state=seed, verbose=has_bar), digits, labels)
         certainty = model.transform(digits.data).max(axis=1)  # of its neighbours: F itself is flat inside a cluster
         picture = draw_clusters(
             out, digits.images, labels=model.labels_, certainty=certainty, energy=model.energy_,
@@ -54,41 +61,13 @@ def demo(
             typer.echo(f"Picture of the clusters: {picture}")
 
 
-def _load_digits() -> Any:
-    from sklearn.datasets import load_digits
-
-    return load_digits()
-
-
-def _cluster_digits(
-    digits: Any, seed: int, has_bar: bool, say: Callable[[str], None]
-) -> tuple[MTVClustering, RunRecord]:
-    from tautcut.estimators import MTVClustering
-
-    say("Preparing: the first run on a machine compiles the kernels, which can take a minute.")
-    say(f"Clustering {len(digits.data)} images without labels ...")
-    return _run(MTVClustering(N_DIGITS, random_state=seed, verbose=has_bar), digits, None)
-
-
-def _classify_digits(digits: Any, seed: int, has_bar: bool, say: Callable[[str], None]) -> RunRecord:
-    import numpy as np
-
-    from tautcut.estimators import MTVClassifier
-    from tautcut.records import draw_labels
-
-    say(f"Classifying them from {N_DIGITS} labels, one per class ...")
-    labels = draw_labels(digits.target, rng=np.random.default_rng(seed))
-    return _run(MTVClassifier(random_state=seed, verbose=has_bar), digits, labels)[1]
-
-
 def _run(model: Model, digits: Any, labels: Any) -> tuple[Model, RunRecord]:
     """The fitted model and its record. Where Ctrl-C cut the fit short, the demo ends: half a result would mislead."""
     from tautcut import records
     from tautcut.algorithm.stopping import Status
 
-    fitted, record = records.run_estimator(
-        model, digits.data, labels, data="digits", truth=digits.target, warm_up=True
-    )  # fmt: skip
+    X, truth = digits.data, digits.target
+    fitted, record = records.run_estimator(model, X, labels, data="digits", truth=truth, warm_up=True)
     if fitted.result_.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     return fitted, record
@@ -96,21 +75,12 @@ def _run(model: Model, digits: Any, labels: Any) -> tuple[Model, RunRecord]:
 
 def _print_table(records: dict[str, RunRecord]) -> None:
     """A line for each record, under the name of its mode."""
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("mode", "clusters", "sizes", "energy (P)", "purity", "seconds")
-    for column in table.columns[1:]:
-        column.justify = "right"
+    rows = []
     for mode, record in records.items():
         sizes = sorted(record.sizes, reverse=True)
         halves = (sizes[: len(sizes) // 2], sizes[len(sizes) // 2 :])
-        table.add_row(
-            mode,
-            str(len(sizes)),
-            "\n".join(" ".join(f"{size:3d}" for size in half) for half in halves),
-            "infinite" if record.energy is None else f"{record.energy:.4f}",
-            "unknown" if record.purity is None else f"{record.purity:.2%}",
-            f"{record.seconds:.2f}",
-        )
-    Console().print(table)
+        listed = "\n".join(" ".join(f"{size:3d}" for size in half) for half in halves)
+        energy = "infinite" if record.energy is None else f"{record.energy:.4f}"
+        purity = "unknown" if record.purity is None else f"{record.purity:.2%}"
+        rows.append((mode, str(len(sizes)), listed, energy, purity, f"{record.seconds:.2f}"))
+    shell.print_table(("mode", "clusters", "sizes", "energy (P)", "purity", "seconds"), rows)

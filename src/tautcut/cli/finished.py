@@ -5,7 +5,6 @@ output. Everything is the fitted model's; nothing is computed here but means ove
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -88,10 +87,6 @@ class FinishedRun:
 
     def print_json(self, out: Path, report: Path | None) -> None:
         """One object on standard output."""
-        clusters = [
-            {"label": name, "size": size, "term": term, "confidence": sure}
-            for name, size, term, sure in self._clusters()
-        ]
         print_json(
             self.about | {
                 "n_clusters": self.names.size,
@@ -99,7 +94,7 @@ class FinishedRun:
                 "relaxed_energy": self.result.relaxed_energy,
                 "status": str(self.result.status),
                 "n_iter": self.result.n_iter,
-                "clusters": clusters,
+                "clusters": self._clusters(),
                 "diagnosis": self.diagnosis.to_dict(),
                 "out": str(out),
                 "report": None if report is None else str(report),
@@ -109,28 +104,26 @@ class FinishedRun:
     def print_table(self, out: Path, report: Path | None) -> None:
         """A line for each cluster, the energy, and where the files are."""
         from rich import box
-        from rich.console import Console
-        from rich.table import Table
         from rich.text import Text
 
         what = "class" if self.result.problem.has_labels else "cluster"
-        table = Table(what, "size", "term of (P)", "confidence", box=box.SIMPLE_HEAD)
-        for column in table.columns[1:]:
-            column.justify = "right"
-        for name, size, term, sure in self._clusters():
-            table.add_row(Text(shell.printable(str(name))), str(size), f"{term:.4g}", f"{sure:.2f}")
-        Console().print(table)
+        rows = (
+            (Text(shell.printable(str(label))), str(size), f"{term:.4g}", f"{confidence:.2f}")
+            for label, size, term, confidence in (one.values() for one in self._clusters())
+        )
+        shell.print_table((what, "size", "term of (P)", "confidence"), rows, box=box.SIMPLE_HEAD)
         typer.echo(f"Energy (P): {self.result.partition.energy:.6g}. {self.result.status}")
         typer.echo(f"Labels: {out}" + ("" if report is None else f"\nReport: {report}"))
 
-    def _clusters(self) -> Iterator[tuple[Any, int, float, float]]:
-        """Name, size, term of the energy and mean confidence of each cluster."""
+    def _clusters(self) -> list[dict[str, Any]]:
+        """Label, size, term of the energy and mean confidence of each cluster."""
         import numpy as np
 
-        found, confidence = self.result.partition, self.result.confidence
-        means = np.bincount(found.labels, confidence, self.names.size) / np.maximum(found.sizes, 1)
-        columns = (self.names, found.sizes, found.terms, means)
-        return zip(*(column.tolist() for column in columns), strict=True)
+        found = self.result.partition
+        means = np.bincount(found.labels, self.result.confidence, self.names.size) / np.maximum(found.sizes, 1)
+        columns = {"label": self.names, "size": found.sizes, "term": found.terms, "confidence": means}
+        lines = zip(*(column.tolist() for column in columns.values()), strict=True)
+        return [dict(zip(columns, line, strict=True)) for line in lines]
 
 
 def print_json(content: dict[str, Any]) -> None:

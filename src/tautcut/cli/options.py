@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, is_dataclass
 from functools import wraps
@@ -14,7 +14,7 @@ from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
-import typer
+from typer import Argument, Option
 
 from tautcut._version import __version__
 from tautcut.cli import shell
@@ -55,8 +55,8 @@ def _parameters(of: Callable[..., Any]) -> list[Parameter]:
 class Common:
     """What every command takes: a seed, and how much it says."""
 
-    seed: Annotated[int, typer.Option(help="Draws the starts.")] = 0
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object in place of text.")] = False
+    seed: Annotated[int, Option(help="Draws the starts.")] = 0
+    as_json: Annotated[bool, Option("--json", help="Print one JSON object in place of text.")] = False
     quiet: shell.QuietOption = False
 
     def say(self, message: str) -> None:
@@ -88,43 +88,34 @@ class Source:
 
     file: Annotated[
         Path,
-        typer.Argument(
+        Argument(
             metavar="FILE",
             help="Features or a graph: .csv .tsv .txt .parquet .npy .npz .mtx .edges .graphml .graph (METIS) .h5ad.",
         ),
     ]
     kind: Annotated[
-        str | None, typer.Option("--as", metavar="features|graph", help="What FILE holds, if its content misleads.")
+        str | None, Option("--as", metavar="features|graph", help="What FILE holds, if its content misleads.")
     ] = None
     columns: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Features by name or pattern (pixel*); several by commas or by repeating. All numbers if absent."
-        ),
+        Option(help="Features by name or pattern (pixel*); several by commas or by repeating. All numbers if absent."),
     ] = None
-    id_column: Annotated[
-        str | None, typer.Option(help="The column of ids; found by its name or content if absent.")
-    ] = None
+    id_column: Annotated[str | None, Option(help="The column of ids; found by its name or content if absent.")] = None
     array: Annotated[
-        str | None, typer.Option(help="Which array of a .npz (X) or .h5ad (obsp/connectivities, obsm/X_pca, X).")
+        str | None, Option(help="Which array of a .npz (X) or .h5ad (obsp/connectivities, obsm/X_pca, X).")
     ] = None
-    n_neighbors: Annotated[int, typer.Option("--n-neighbors", "-n", help="Neighbours of each point, for features.")] = (
-        10
-    )
-    metric: Annotated[str, typer.Option(metavar="euclidean|cosine", help="The distance between points.")] = "euclidean"
-    weights: Annotated[str, typer.Option(metavar="binary|self-tuning|gaussian", help="Weights of the edges.")] = (
-        "binary"
-    )
+    n_neighbors: Annotated[int, Option("--n-neighbors", "-n", help="Neighbours of each point, for features.")] = 10
+    metric: Annotated[str, Option(metavar="euclidean|cosine", help="The distance between points.")] = "euclidean"
+    weights: Annotated[str, Option(metavar="binary|self-tuning|gaussian", help="Weights of the edges.")] = "binary"
     method: Annotated[
-        str,
-        typer.Option(metavar="auto|exact|approximate", help="How to find neighbours; auto is exact if that is quick."),
+        str, Option(metavar="auto|exact|approximate", help="How to find neighbours; auto is exact if that is quick.")
     ] = "auto"
 
     def read(self, label_column: str | None = None) -> Data:
         from tautcut import formats
 
         return formats.read(
-            self.file, kind=self.kind, columns=None if self.columns is None else _split(self.columns),
+            self.file, kind=self.kind, columns=None if self.columns is None else split_by_commas(self.columns),
             id_column=self.id_column, label_column=label_column, array=self.array,
         )  # fmt: skip
 
@@ -174,24 +165,21 @@ class FitOptions:
 
     out: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             help="Where the labels go, with confidence and memberships: .csv .tsv .parquet .json .npy, or .h5ad for a "
             "copy of the input with them. By default FILE's name with -tautcut.csv, in the current folder."
         ),
     ] = None
-    report: Annotated[Path | None, typer.Option(help="Also write a page to look at: .html.")] = None
-    search: Annotated[str, typer.Option(metavar="short|thorough|none", help="How long to look for better cuts.")] = (
-        "short"
-    )
+    report: Annotated[Path | None, Option(help="Also write a page to look at: .html.")] = None
+    search: Annotated[str, Option(metavar="short|thorough|none", help="How long to look for better cuts.")] = "short"
     device: Annotated[
-        str, typer.Option(metavar="cpu|cuda|auto", help="Where to compute: cuda is an NVIDIA GPU, and needs torch.")
+        str, Option(metavar="cpu|cuda|auto", help="Where to compute: cuda is an NVIDIA GPU, and needs torch.")
     ] = "cpu"
     class_prior: Annotated[
-        str | None,
-        typer.Option(metavar="SHARES", help="Expected share of each cluster, as 0.5,0.3,0.2; equal if absent."),
+        str | None, Option(metavar="SHARES", help="Expected share of each cluster, as 0.5,0.3,0.2; equal if absent.")
     ] = None
     image: Annotated[
-        str | None, typer.Option(metavar="HEIGHTxWIDTH", help="Rows are pictures of this size: the report shows them.")
+        str | None, Option(metavar="HEIGHTxWIDTH", help="Rows are pictures of this size: the report shows them.")
     ] = None
 
     def checked_out(self, source: Path) -> Path:
@@ -229,7 +217,8 @@ class FitOptions:
         return data.content.reshape(-1, *shape)
 
 
-def _split(names: list[str]) -> list[str]:
+def split_by_commas(names: Iterable[str]) -> list[str]:
+    """The names of an option that can be repeated, and can hold several."""
     return [name.strip() for one in names for name in one.split(",") if name.strip()]
 
 

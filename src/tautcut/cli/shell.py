@@ -5,7 +5,7 @@ mistakes and Ctrl-C are told; it knows no command.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from math import isfinite
 from typing import Annotated, Any
@@ -51,6 +51,19 @@ def say(message: str) -> None:
 
 def silent(message: str) -> None:
     """Say nothing."""
+
+
+def print_table(head: Iterable[Any], rows: Iterable[Iterable[Any]], **style: Any) -> None:
+    """A table on standard output; all but its first column stand to the right."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*head, **style)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
 
 
 def plain(value: Any) -> Any:

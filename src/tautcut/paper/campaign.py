@@ -52,30 +52,14 @@ def remaining(specs: Iterable[Spec], path: Path) -> list[Any]:
 
 
 def execute(
-    specs: Sequence[Spec],
-    path: Path,
-    *,
-    run: Runner,
-    jobs: int = 1,
-    is_fresh: bool = False,
+    specs: Sequence[Spec], path: Path, *, run: Runner, jobs: int = 1, is_fresh: bool = False,
     on_record: Listener | None = None,
-) -> None:
-    """Run what remains of the specs and append each record to the file as it comes.
+) -> None:  # fmt: skip
+    """Run what remains of the specs, whose keys differ, and append each record to the file as it comes.
 
-    Parameters
-    ----------
-    specs : sequence of specs
-        With keys that differ.
-    path : Path
-        A file of JSON lines; created with its folder.
-    run : callable
-        From a spec to its record. With several jobs it goes to other processes.
-    jobs : int
-        Runs at a time; −1 is one for each core.
-    is_fresh : bool
-        Move the records of these specs to a file beside, and run all of them again.
-    on_record : callable, optional
-        Told of each record after it is on disk.
+    The file is made with its folder. There are as many runs at a time as `jobs`, −1 for one on each core; with several,
+    `run` goes to other processes. `is_fresh` moves the records of these specs to a file beside, and runs all of them
+    again. `on_record` is told of each record after it is on disk.
     """
     if jobs != -1:
         whole_number("jobs", jobs, otherwise=", or −1 for every core")

@@ -4,9 +4,8 @@ used to say which cluster is which, after the clustering. This module draws noth
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -58,24 +57,17 @@ class Figure1:
     tv: LineFunction
     spectral: LineFunction
 
-    def to_json(self) -> str:
-        return _json(self)
-
 
 @dataclass(frozen=True)
 class SortedFunction:
-    """f of one method over two classes, from the highest value down.
-
-    `rescaled` is f on [0, 1], `is_first` tells the vertices of the first class, `in_between` is the share of vertices
-    whose rescaled value lies between 0.1 and 0.9, and `purity` is the whole clustering's.
-    """
+    """f of one method over the vertices of two classes, from the highest value down."""
 
     method: str
     values: tuple[float, ...]
-    rescaled: tuple[float, ...]
-    is_first: tuple[bool, ...]
-    in_between: float
-    purity: float
+    rescaled: tuple[float, ...]  # to [0, 1]
+    is_first: tuple[bool, ...]  # whether the vertex is of the first class
+    in_between: float  # share of the vertices whose rescaled value lies there
+    purity: float  # of the whole clustering
 
 
 @dataclass(frozen=True)
@@ -86,9 +78,6 @@ class Figure2:
     digits: tuple[int, int]
     mtv: SortedFunction
     lsd: SortedFunction
-
-    def to_json(self) -> str:
-        return _json(self)
 
 
 def figure1() -> Figure1:
@@ -104,35 +93,21 @@ def figure1() -> Figure1:
 
 
 def figure2(
-    graph: Graph,
-    truth: ArrayLike,
-    *,
-    digits: tuple[int, int] = (4, 9),
-    data: str = "",
-    n_starts: int = 5,
+    graph: Graph, truth: ArrayLike, *, digits: tuple[int, int] = (4, 9), data: str = "", n_starts: int = 5,
     random_state: int = 0,
-) -> Figure2:
+) -> Figure2:  # fmt: skip
     """The function f of the first digit over the vertices of both digits, sorted, by MTV and by LSD.
 
     Both methods run from the same starts, the paper's procedure (b), which are smooth: what is sharp at the end was
     made so by the method. MTV is Algorithm 1 as printed, without search. Of the runs of a method the one with the
-    lowest value of its own objective is shown.
-
-    Parameters
-    ----------
-    graph : Graph
-    truth : array-like of shape (n_vertices,)
-        Which vertices are of which digit; the methods see the number of classes alone.
-    digits : tuple of two classes
-        The function shown is that of the cluster which holds most of the first.
-    data : str
-        The name of the data set, for the title.
-    n_starts : int
-    random_state : int
+    lowest value of its own objective is shown, and of its functions that of the cluster which holds most of the first
+    digit. The methods see of the truth the number of classes alone. `data` is for the title.
     """
     classes = _classes(truth, graph, digits)
     problem = Problem(graph, np.unique(classes).size)
-    starts = _diffused_seeds(problem, whole_number("n_starts", n_starts), random_state)
+    make = start_maker(problem, "ncut-seeds", rng=np.random.default_rng(random_state))
+    numbers = range(whole_number("n_starts", n_starts))
+    starts = [make(number, np.random.default_rng([random_state, number])) for number in numbers]
     mtv = _sorted_function("MTV", _mtv(problem, starts), classes, digits)
     lsd = _sorted_function("LSD", _lsd(problem, starts), classes, digits)
     return Figure2(data, digits, mtv, lsd)
@@ -158,12 +133,6 @@ def _classes(truth: ArrayLike, graph: Graph, digits: tuple[int, int]) -> IntArra
     if missing:
         raise InputError(f"digits must be classes of the truth, {np.unique(classes).tolist()}; found {missing[0]}.")
     return classes
-
-
-def _diffused_seeds(problem: Problem, n_starts: int, seed: int) -> list[FloatArray]:
-    """Starts by procedure (b): one random vertex of each NCut cluster, diffused."""
-    make = start_maker(problem, "ncut-seeds", rng=np.random.default_rng(seed))
-    return [make(number, np.random.default_rng([seed, number])) for number in range(n_starts)]
 
 
 def _mtv(problem: Problem, starts: Sequence[FloatArray]) -> FloatArray:
@@ -192,13 +161,9 @@ def _sorted_function(method: str, F: FloatArray, truth: IntArray, digits: tuple[
     rescaled = _rescaled(values)
     low, high = IN_BETWEEN
     return SortedFunction(
-        method=method,
-        values=_rounded(values),
-        rescaled=_rounded(rescaled),
-        is_first=tuple((truth[order] == digits[0]).tolist()),
-        in_between=float(((rescaled > low) & (rescaled < high)).mean()),
-        purity=purity(labels, truth),
-    )
+        method, _rounded(values), _rounded(rescaled), is_first=tuple((truth[order] == digits[0]).tolist()),
+        in_between=float(((rescaled > low) & (rescaled < high)).mean()), purity=purity(labels, truth),
+    )  # fmt: skip
 
 
 def _rescaled(f: FloatArray) -> FloatArray:
@@ -210,7 +175,3 @@ def _rescaled(f: FloatArray) -> FloatArray:
 def _rounded(f: FloatArray) -> tuple[float, ...]:
     """Numbers for a file: more digits than a picture can show, and the same ones on every machine."""
     return tuple(round(float(value), 6) for value in f)
-
-
-def _json(figure: Figure1 | Figure2) -> str:
-    return json.dumps(asdict(figure), ensure_ascii=False, allow_nan=False)

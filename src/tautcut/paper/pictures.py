@@ -4,7 +4,9 @@ Lines and shades differ without colour too. Nothing is computed here.
 
 from __future__ import annotations
 
+import json
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -36,16 +38,7 @@ _STYLE: Any = {  # matplotlib types the names of its settings in some versions o
 def draw_figure1(data: Figure1, path: str | os.PathLike[str]) -> tuple[Path, ...]:
     """Figure 1: the line and its best cut, and below it f₁ of the total variation and of the spectral relaxation.
 
-    Parameters
-    ----------
-    data : Figure1
-    path : path-like
-        Without a suffix: `path`.png, `path`.svg and `path`.json are written.
-
-    Returns
-    -------
-    tuple of Path
-        The three files.
+    The path has no suffix: `path`.png, `path`.svg and `path`.json are written; returns these three.
     """
     title = "Total variation finds the cut itself, the spectral relaxation a smooth version of it"
     note = "E is that of one cluster. It does not depend on the amplitude of f, which is therefore shown rescaled."
@@ -56,7 +49,7 @@ def draw_figure1(data: Figure1, path: str | os.PathLike[str]) -> tuple[Path, ...
         _draw_line_function(left, data.tv, "(a)  Total variation (P-rlx)")
         _draw_line_function(right, data.spectral, "(b)  Spectral relaxation (P-rlx2)")
         left.set_ylabel("$f_1$, rescaled to [0, 1]")
-        return _save(figure, data.to_json(), path)
+        return _save(figure, data, path)
 
 
 def draw_figure2(data: Figure2, path: str | os.PathLike[str]) -> tuple[Path, ...]:
@@ -79,7 +72,7 @@ def draw_figure2(data: Figure2, path: str | os.PathLike[str]) -> tuple[Path, ...
             strip.set_xlabel(
                 f"{len(one.values)} vertices of the digits {first} and {second}, highest $f_{{{first}}}$ first"
             )
-        return _save(figure, data.to_json(), path)
+        return _save(figure, data, path)
 
 
 def _canvas(width: float, height: float, title: str, note: str) -> Figure:
@@ -146,15 +139,15 @@ def _draw_classes(axes: Axes, one: SortedFunction) -> None:
     axes.set_yticks([])
 
 
-def _save(figure: Figure, numbers: str, path: str | os.PathLike[str]) -> tuple[Path, ...]:
+def _save(figure: Figure, data: Figure1 | Figure2, path: str | os.PathLike[str]) -> tuple[Path, ...]:
     """The picture in both formats and its numbers, each file whole or not at all."""
     base = Path(path)
-    png, svg, json = (base.with_name(base.name + suffix) for suffix in (".png", ".svg", ".json"))
+    png, svg, numbers = (base.with_name(base.name + suffix) for suffix in (".png", ".svg", ".json"))
     for picture in (png, svg):
         check_picture_path(picture)
     with replacing(png) as part:
         figure.savefig(part, format="png", dpi=150)
     with replacing(svg) as part:
         figure.savefig(part, format="svg", metadata={"Date": None})
-    write_whole(json, numbers + "\n")
-    return png, svg, json
+    write_whole(numbers, json.dumps(asdict(data), ensure_ascii=False, allow_nan=False) + "\n")
+    return png, svg, numbers

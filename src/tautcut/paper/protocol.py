@@ -55,37 +55,21 @@ PAPER_TRIALS = 10  # draws of labels in table 2
 QUICK_TRIALS = 3
 LABELLED_ITERATIONS = 2_000
 _QUICK = Budget(first=2_000, others=2_000, trials=3)
-_QUICK_NMFR = Budget(first=1_000, others=1_000, trials=3)
-_REDUCED = {("mnist", "NMFR"): Budget(first=1_000, others=1_000, trials=3)}  # in full, hours on two cores
+_REDUCED = Budget(first=1_000, others=1_000, trials=3)  # NMFR's: in full, its runs on mnist take hours on two cores
 
 
 @dataclass(frozen=True)
 class RunSpec:
-    """One independent run of an experiment.
+    """One independent run of an experiment, named completely."""
 
-    Attributes
-    ----------
-    table : {"table1", "table2"}
-    data, method : str
-    start : {"a", "b", "own", "labels"}
-    trial : int
-        Which of the starts (b), or which draw of labels.
-    max_iter : int or None
-        None where the method stops by itself.
-    labels : str
-        How many labels of each class are known: "" for none, "1" for one, "2.5%" for a share.
-    seed : int
-        Of the whole experiment.
-    """
-
-    table: str
+    table: str  # "table1" or "table2"
     data: str
     method: str
     start: Start
-    trial: int = 0
-    max_iter: int | None = None
-    labels: str = ""
-    seed: int = 0
+    trial: int = 0  # which of the starts (b), or which draw of labels
+    max_iter: int | None = None  # None where the method stops by itself
+    labels: str = ""  # how many of each class are known: "" for none, "1" for one, "2.5%" for a share
+    seed: int = 0  # of the whole experiment
 
     @property
     def key(self) -> str:
@@ -137,9 +121,9 @@ def table2(*, seed: int = 0, is_quick: bool = False) -> list[RunSpec]:
 def _table1_cell(data: str, method: str, seed: int, is_quick: bool) -> list[RunSpec]:
     if method not in WITH_STARTS:
         return [RunSpec("table1", data, method, "own", seed=seed)]
-    budget = _QUICK if is_quick else _REDUCED.get((data, method), PAPER_BUDGET)
-    if is_quick and method == "NMFR":
-        budget = _QUICK_NMFR
+    budget = _QUICK if is_quick else PAPER_BUDGET
+    if method == "NMFR" and (is_quick or data == "mnist"):
+        budget = _REDUCED
     first = RunSpec("table1", data, method, "a", 0, budget.first, seed=seed)
     others = [RunSpec("table1", data, method, "b", trial, budget.others, seed=seed) for trial in range(budget.trials)]
     return [first, *others]
@@ -211,22 +195,18 @@ def _failure(error: Exception) -> RunRecord:
 # ---------------------------------------------------------------- the methods
 
 
-def _mtv(spec: RunSpec, data: LabelledGraph) -> RunRecord:
-    """Algorithm 1 as printed, from one start, and nothing on top of it."""
-    model = MTVClustering(
-        _n_classes(data), affinity="precomputed", init=start_of(spec), n_init=1, algorithm="paper", search="none",
-        max_iter=spec.max_iter or LABELLED_ITERATIONS, random_state=spec.seed,
-    )  # fmt: skip
+def _cluster(spec: RunSpec, data: LabelledGraph, **settings: Any) -> RunRecord:
+    model = MTVClustering(_n_classes(data), affinity="precomputed", random_state=spec.seed, **settings)
     return run_estimator(model, data.graph, data=data.name, truth=data.truth, warm_up=True)[1]
 
 
-def _tautcut(spec: RunSpec, data: LabelledGraph) -> RunRecord:
-    model = MTVClustering(_n_classes(data), affinity="precomputed", random_state=spec.seed)
-    return run_estimator(model, data.graph, data=data.name, truth=data.truth, warm_up=True)[1]
+def _rival(method: Callable[..., Any], spec: RunSpec, data: LabelledGraph, **settings: Any) -> RunRecord:
+    model = method(_n_classes(data), random_state=spec.seed, **settings)
+    return run_baseline(model, data.graph, data=data.name, truth=data.truth)
 
 
-def _lsd(spec: RunSpec, data: LabelledGraph) -> RunRecord:
-    return _factorise(partial(baselines.LSD, scale=_lsd_scale(spec.data)), spec, data)
+def _factorise(method: Callable[..., Any], spec: RunSpec, data: LabelledGraph, **settings: Any) -> RunRecord:
+    return _rival(method, spec, data, init=start_of(spec) + OFFSET, max_iter=spec.max_iter, **settings)
 
 
 @lru_cache(maxsize=2)
@@ -238,36 +218,10 @@ def _lsd_scale(data: str) -> float:
     return baselines.LSD(R, init=start, max_iter=1, random_state=0).fit(one.graph).scale_
 
 
-def _nmfr(spec: RunSpec, data: LabelledGraph) -> RunRecord:
-    return _factorise(baselines.NMFR, spec, data)
-
-
-def _factorise(method: Callable[..., Any], spec: RunSpec, data: LabelledGraph) -> RunRecord:
-    start = start_of(spec) + OFFSET
-    model = method(_n_classes(data), init=start, max_iter=spec.max_iter, random_state=spec.seed)
-    return run_baseline(model, data.graph, data=data.name, truth=data.truth)
-
-
-def _ncc_tv(spec: RunSpec, data: LabelledGraph) -> RunRecord:
-    model = baselines.NCCTV(_n_classes(data), scope="graph", random_state=spec.seed)  # decision 0018
-    return run_baseline(model, data.graph, data=data.name, truth=data.truth)
-
-
-def _one_spectral(spec: RunSpec, data: LabelledGraph) -> RunRecord:
-    model = baselines.OneSpectral(_n_classes(data), random_state=spec.seed)
-    return run_baseline(model, data.graph, data=data.name, truth=data.truth)
-
-
-def _mtv_with_labels(spec: RunSpec, data: LabelledGraph) -> RunRecord:
-    return _classify(MTVClassifier(algorithm="paper", search="none"), spec, data)
-
-
-def _tautcut_with_labels(spec: RunSpec, data: LabelledGraph) -> RunRecord:
-    return _classify(MTVClassifier(), spec, data)
-
-
-def _classify(model: MTVClassifier, spec: RunSpec, data: LabelledGraph) -> RunRecord:
-    model.set_params(affinity="precomputed", max_iter=spec.max_iter, random_state=spec.seed)
+def _classify(spec: RunSpec, data: LabelledGraph, **settings: Any) -> RunRecord:
+    model = MTVClassifier(
+        affinity="precomputed", max_iter=spec.max_iter or LABELLED_ITERATIONS, random_state=spec.seed, **settings
+    )
     y = drawn_labels(spec, data.truth)
     fitted, record = run_estimator(model, data.graph, y, data=data.name, truth=data.truth, warm_up=True)
     hidden = y == UNLABELLED
@@ -275,9 +229,20 @@ def _classify(model: MTVClassifier, spec: RunSpec, data: LabelledGraph) -> RunRe
     return replace(record, measures={**record.measures, "accuracy_unlabelled": right})
 
 
+_AS_PRINTED: dict[str, Any] = {"algorithm": "paper", "search": "none"}  # Algorithm 1, and nothing on top of it
+
 METHODS: dict[str, dict[str, Callable[[RunSpec, LabelledGraph], RunRecord]]] = {
-    "table1": {"NCC-TV": _ncc_tv, "1SPEC": _one_spectral, "LSD": _lsd, "NMFR": _nmfr, "MTV": _mtv, "tautcut": _tautcut},
-    "table2": {"MTV": _mtv_with_labels, "tautcut": _tautcut_with_labels},
+    "table1": {
+        "NCC-TV": partial(_rival, baselines.NCCTV, scope="graph"),  # decision 0018
+        "1SPEC": partial(_rival, baselines.OneSpectral),
+        "LSD": lambda spec, data: _factorise(baselines.LSD, spec, data, scale=_lsd_scale(spec.data)),
+        "NMFR": partial(_factorise, baselines.NMFR),
+        "MTV": lambda spec, data: _cluster(
+            spec, data, init=start_of(spec), n_init=1, max_iter=spec.max_iter, **_AS_PRINTED
+        ),
+        "tautcut": _cluster,
+    },
+    "table2": {"MTV": partial(_classify, **_AS_PRINTED), "tautcut": _classify},
 }
 WITH_STARTS = ("LSD", "NMFR", "MTV")
 TABLES: dict[str, Callable[..., list[RunSpec]]] = {"table1": table1, "table2": table2}

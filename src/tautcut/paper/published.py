@@ -7,26 +7,18 @@ section 5: the first table (no labels) and the second (few labels).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TypeVar
 
 SOURCE = "Bresson, Laurent, Uminsky, von Brecht: Multiclass Total Variation Clustering, NIPS 2013, section 5"
 
 _DATA = ("4moons", "webkb4", "optdigits", "pendigits", "20news", "mnist")
 
 
-class LabelledCell(NamedTuple):
-    """A cell of the second table: purity in per cent, and the mean seconds of a run of the authors' MATLAB code."""
-
-    purity: float
-    seconds: float
+Cell = TypeVar("Cell")
 
 
-def _by_data(*purities: float) -> dict[str, float]:
-    return dict(zip(_DATA, purities, strict=True))
-
-
-def _by_data_with_seconds(*cells: tuple[float, float]) -> dict[str, LabelledCell]:
-    return {name: LabelledCell(*cell) for name, cell in zip(_DATA, cells, strict=True)}
+def _by_data(*cells: Cell) -> dict[str, Cell]:
+    return dict(zip(_DATA, cells, strict=True))
 
 
 #: Purity in per cent without labels, by method and data set. LSD and NMFR: the highest of 31 runs; MTV: of lowest (P).
@@ -38,11 +30,12 @@ TABLE1: dict[str, dict[str, float]] = {
     "MTV": _by_data(99.53, 59.15, 98.29, 89.06, 39.40, 97.60),
 }
 
-#: MTV with labels, by how many of each class are known ("1" is one, the others are shares) and data set.
-TABLE2: dict[str, dict[str, LabelledCell]] = {
-    "1": _by_data_with_seconds((99.55, 3.0), (56.58, 1.8), (98.29, 7), (89.17, 14), (50.07, 52), (97.53, 98)),
-    "1%": _by_data_with_seconds((99.55, 3.1), (58.75, 2.0), (98.29, 4), (93.73, 9), (61.70, 54), (97.59, 54)),
-    "2.5%": _by_data_with_seconds((99.55, 1.9), (57.01, 1.7), (98.35, 3), (95.83, 7), (67.61, 42), (97.72, 39)),
-    "5%": _by_data_with_seconds((99.53, 1.2), (58.34, 1.3), (98.38, 2), (97.98, 5), (70.51, 32), (97.79, 31)),
-    "10%": _by_data_with_seconds((99.55, 0.8), (62.01, 1.2), (98.45, 2), (98.22, 4), (73.97, 25), (98.05, 25)),
+#: MTV with labels, by how many of each class are known ("1" is one, the others are shares) and data set: purity in per
+#: cent, and the mean seconds of a run of the authors' MATLAB code.
+TABLE2: dict[str, dict[str, tuple[float, float]]] = {
+    "1": _by_data((99.55, 3.0), (56.58, 1.8), (98.29, 7), (89.17, 14), (50.07, 52), (97.53, 98)),
+    "1%": _by_data((99.55, 3.1), (58.75, 2.0), (98.29, 4), (93.73, 9), (61.70, 54), (97.59, 54)),
+    "2.5%": _by_data((99.55, 1.9), (57.01, 1.7), (98.35, 3), (95.83, 7), (67.61, 42), (97.72, 39)),
+    "5%": _by_data((99.53, 1.2), (58.34, 1.3), (98.38, 2), (97.98, 5), (70.51, 32), (97.79, 31)),
+    "10%": _by_data((99.55, 0.8), (62.01, 1.2), (98.45, 2), (98.22, 4), (73.97, 25), (98.05, 25)),
 }

@@ -25,57 +25,30 @@ NONE = "–"
 
 @dataclass(frozen=True)
 class TableRow:
-    """One line of a table: the run that was chosen from a cell, and how the cell was run.
-
-    Attributes
-    ----------
-    table, data, method : str
-    labels : str
-        Known labels of each class: "" for none, "1" for one, "2.5%" for a share.
-    chosen_by : str
-        What singles the run out from the others of its cell.
-    purity, paper : float or None
-        Per cent; None where no run ended, or where the paper has no figure to compare with.
-    difference : float or None
-        Ours less the paper's.
-    energy : float or None
-        (P); None where it is infinite.
-    smallest, largest, n_empty : int
-        Of the clusters of the chosen run.
-    seconds : float
-        The mean of the cell's runs.
-    paper_seconds : float or None
-    accuracy, accuracy_deviation : float or None
-        On the vertices without a label, per cent: mean and standard deviation over the trials.
-    n_runs, n_paper_runs, n_failed, n_runs_with_empty : int
-    iterations : str
-        How many were allowed.
-    remark : str
-        Why runs failed.
-    """
+    """One line of a table: the run that was chosen from a cell, and how the cell was run. The CSV has these fields."""
 
     table: str
     data: str
     method: str
-    labels: str
-    chosen_by: str
-    purity: float | None
-    paper: float | None
-    difference: float | None
-    energy: float | None
-    smallest: int
+    labels: str  # known of each class: "" for none, "1" for one, "2.5%" for a share
+    chosen_by: str  # what singles the run out from the others of its cell
+    purity: float | None  # per cent; None where no run ended
+    paper: float | None  # per cent; None where the paper has no figure to compare with
+    difference: float | None  # ours less the paper's
+    energy: float | None  # (P); None where it is infinite
+    smallest: int  # cluster of the chosen run
     largest: int
     n_empty: int
-    seconds: float
+    seconds: float  # mean of the cell's runs
     paper_seconds: float | None
-    accuracy: float | None
+    accuracy: float | None  # on the vertices without a label, per cent: mean over the trials
     accuracy_deviation: float | None
-    n_runs: int
+    n_runs: int  # that ended
     n_paper_runs: int
     n_failed: int
     n_runs_with_empty: int
-    iterations: str
-    remark: str
+    iterations: str  # how many were allowed
+    remark: str  # why runs failed
 
 
 # How the cell of a column is written, by the column's name.
@@ -84,30 +57,22 @@ Columns: TypeAlias = dict[str, Callable[[TableRow], str]]
 
 @dataclass(frozen=True)
 class TextTable:
-    """Cells as they are read."""
-
-    head: tuple[str, ...]
-    body: tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True)
-class Section:
-    """A table under a title, with a note below it."""
+    """Cells as they are read, under a title, with a note below."""
 
     title: str
-    table: TextTable
+    head: Sequence[str]
+    body: Sequence[Sequence[str]]
     note: str = ""
 
 
 @dataclass(frozen=True)
 class Document:
-    """A whole report: the paper's table with ours, then each data set."""
+    """A whole report: the paper's table with ours, then each data set; and on what the runs were made."""
 
     title: str
     introduction: str
-    overview: Section
-    details: tuple[Section, ...]
-    circumstances: tuple[str, ...]
+    tables: list[TextTable]
+    circumstances: list[str]
 
 
 # ---------------------------------------------------------------- records → rows
@@ -143,30 +108,19 @@ def _row(table: str, cell: list[RunRecord], chosen_by: str) -> TableRow:
     paper, paper_seconds = _published(table, first, chosen_by)
     right = [100 * record.measures["accuracy_unlabelled"] for record in ended if table == "table2"]
     sizes = chosen.sizes if chosen is not None else (0,)
+    n_starts = PAPER_BUDGET.n_starts if first.method in WITH_STARTS else 1
     return TableRow(
-        table=table,
-        data=first.data,
-        method=first.method,
-        labels=first.settings["spec"]["labels"],
-        chosen_by=chosen_by,
-        purity=purity,
-        paper=paper,
-        difference=None if purity is None or paper is None else purity - paper,
+        table, first.data, first.method, first.settings["spec"]["labels"], chosen_by,
+        purity=purity, paper=paper, difference=None if purity is None or paper is None else purity - paper,
         energy=chosen.energy if chosen is not None else None,
-        smallest=min(sizes),
-        largest=max(sizes),
-        n_empty=sizes.count(0) if chosen is not None else 0,
-        seconds=mean(record.seconds for record in ended) if ended else 0.0,
-        paper_seconds=paper_seconds,
-        accuracy=mean(right) if right else None,
-        accuracy_deviation=stdev(right) if len(right) > 1 else None,
-        n_runs=len(ended),
-        n_paper_runs=_n_paper_runs(table, first.method),
-        n_failed=len(cell) - len(ended),
-        n_runs_with_empty=sum(0 in record.sizes for record in ended),
+        smallest=min(sizes), largest=max(sizes), n_empty=sizes.count(0) if chosen is not None else 0,
+        seconds=mean(record.seconds for record in ended) if ended else 0.0, paper_seconds=paper_seconds,
+        accuracy=mean(right) if right else None, accuracy_deviation=stdev(right) if len(right) > 1 else None,
+        n_runs=len(ended), n_paper_runs=PAPER_TRIALS if table == "table2" else n_starts,
+        n_failed=len(cell) - len(ended), n_runs_with_empty=sum(0 in record.sizes for record in ended),
         iterations=_iterations(cell),
         remark=" ".join(_unique(record.status for record in cell if not record.sizes)),
-    )
+    )  # fmt: skip
 
 
 def _chosen(ended: list[RunRecord], chosen_by: str) -> RunRecord | None:
@@ -180,17 +134,10 @@ def _published(table: str, record: RunRecord, chosen_by: str) -> tuple[float | N
     """The paper's purity and seconds, where it chose a run in the same way; tautcut stands beside the paper's MTV."""
     method = "MTV" if record.method == "tautcut" else record.method
     if table == "table2":
-        cell = published.TABLE2[record.settings["spec"]["labels"]].get(record.data)
-        return (None, None) if cell is None else (cell.purity, cell.seconds)
+        return published.TABLE2[record.settings["spec"]["labels"]].get(record.data, (None, None))
     if method in ("LSD", "NMFR") and chosen_by != TRUE_PURITY:
         return None, None
     return published.TABLE1[method].get(record.data), None
-
-
-def _n_paper_runs(table: str, method: str) -> int:
-    if table == "table2":
-        return PAPER_TRIALS
-    return PAPER_BUDGET.n_starts if method in WITH_STARTS else 1
 
 
 def _iterations(cell: list[RunRecord]) -> str:
@@ -207,19 +154,11 @@ def _iterations(cell: list[RunRecord]) -> str:
 def document_of(table: str, records: Sequence[RunRecord]) -> Document:
     """The report of "table1" or "table2", in words."""
     rows = rows_of(table, records)
-    data = _data_of(records)
-    return Document(
-        title=_TITLES[table],
-        introduction=_INTRODUCTIONS[table],
-        overview=Section("Purity in per cent, beside the paper's", _overview(rows, data)),
-        details=tuple(
-            Section(
-                name, _table([row for row in rows if row.data == name], _DETAILS[table], _COLUMNS), _note(records, name)
-            )
-            for name in data
-        ),
-        circumstances=_circumstances(records),
-    )
+    texts = [_overview(rows, _data_of(records))]
+    for name in _data_of(records):
+        mine = [row for row in rows if row.data == name]
+        texts.append(_table(name, mine, _DETAILS[table], _COLUMNS, note=_note(records, name)))
+    return Document(_TITLES[table], _INTRODUCTIONS[table], texts, _circumstances(records))
 
 
 _TITLES = {"table1": "Table 1: no labels", "table2": "Table 2: few labels"}
@@ -251,7 +190,7 @@ def _overview(rows: list[TableRow], data: list[str]) -> TextTable:
     for row in sorted(rows, key=lambda row: LABELS.index(row.labels) if row.labels else 0):
         lines.setdefault(_name(row), {})[row.data] = row
     body = [line for name, mine in lines.items() for line in _three_lines(name, mine, data)]
-    return TextTable(("", *data), tuple(body))
+    return TextTable("Purity in per cent, beside the paper's", ["", *data], body)
 
 
 def _three_lines(name: str, mine: dict[str, TableRow], data: list[str]) -> list[tuple[str, ...]]:
@@ -268,15 +207,17 @@ def _three_lines(name: str, mine: dict[str, TableRow], data: list[str]) -> list[
     return [paper, ours, line(f"{name}: difference", lambda row: _number(row.difference, "+.2f"))]
 
 
-def _table(rows: Sequence[TableRow], head: tuple[str, ...], columns: Columns) -> TextTable:
+def _table(title: str, rows: Iterable[TableRow], head: Sequence[str], columns: Columns, note: str = "") -> TextTable:
     """A line for each row, with a cell for each column that the head names."""
-    return TextTable(head, tuple(tuple(columns[name](row) for name in head) for row in rows))
+    return TextTable(title, head, [[columns[name](row) for name in head] for row in rows], note)
 
 
-def brief(rows: Sequence[TableRow]) -> TextTable:
+def brief(rows: Iterable[TableRow], data: str) -> TextTable:
     """The rows of one data set in a form that fits a terminal: what came out, without how it was run."""
-    last = "accuracy" if any(row.labels for row in rows) else "runs"
-    return _table(rows, ("method", "purity %", "paper %", "diff.", "(P)", "empty", "s/run", last), _COLUMNS | _BRIEF)
+    mine = [row for row in rows if row.data == data]
+    last = "accuracy" if any(row.labels for row in mine) else "runs"
+    head = ("method", "purity %", "paper %", "diff.", "(P)", "empty", "s/run", last)
+    return _table(data, mine, head, _COLUMNS | _BRIEF)
 
 
 def _name(row: TableRow) -> str:
@@ -294,25 +235,15 @@ def _number(value: float | None, form: str = ".2f") -> str:
     return NONE if value is None else format(round(value, 2) + 0.0, form)  # + 0.0: never "-0.00"
 
 
-def _energy(row: TableRow) -> str:
-    if not row.n_runs:
-        return NONE
-    return "∞" if row.energy is None else f"{row.energy:.4f}"
-
-
-def _sizes(row: TableRow) -> str:
-    return f"{row.smallest:,} to {row.largest:,}" if row.n_runs else NONE
+def _if_ended(text: Callable[[TableRow], str]) -> Callable[[TableRow], str]:
+    """The text where any run ended."""
+    return lambda row: text(row) if row.n_runs else NONE
 
 
 def _empty(row: TableRow) -> str:
     """In the chosen run; and in how many runs there were any."""
-    if not row.n_runs_with_empty:
-        return "0" if row.n_runs else NONE
-    return f"{row.n_empty} (in {row.n_runs_with_empty} of {row.n_runs} runs some)"
-
-
-def _seconds(row: TableRow) -> str:
-    return f"{row.seconds:.2f}" if row.n_runs else NONE
+    some = f" (in {row.n_runs_with_empty} of {row.n_runs} runs some)" if row.n_runs_with_empty else ""
+    return f"{row.n_empty}{some}"
 
 
 def _accuracy(row: TableRow) -> str:
@@ -341,10 +272,10 @@ _COLUMNS: Columns = {
     "paper %": lambda row: _number(row.paper),
     "difference": lambda row: _number(row.difference, "+.2f"),
     "accuracy % on the others": _accuracy,
-    "(P)": _energy,
-    "cluster sizes": _sizes,
-    "empty clusters": _empty,
-    "seconds per run": _seconds,
+    "(P)": _if_ended(lambda row: "∞" if row.energy is None else f"{row.energy:.4f}"),
+    "cluster sizes": _if_ended(lambda row: f"{row.smallest:,} to {row.largest:,}"),
+    "empty clusters": _if_ended(_empty),
+    "seconds per run": _if_ended(lambda row: f"{row.seconds:.2f}"),
     "paper's": lambda row: _number(row.paper_seconds, "g"),
     "runs": _runs,
 }
@@ -352,7 +283,7 @@ _BRIEF: Columns = {
     "method": _name,
     "diff.": _COLUMNS["difference"],
     "empty": lambda row: str(row.n_empty),
-    "s/run": _seconds,
+    "s/run": _COLUMNS["seconds per run"],
     "accuracy": lambda row: _number(row.accuracy),
     "runs": _count,
 }
@@ -381,10 +312,10 @@ def _note(records: Sequence[RunRecord], data: str) -> str:
     return f"{one['n_vertices']:,} vertices, {one['n_edges']:,} edges. {one['note']}".strip()
 
 
-def _circumstances(records: Sequence[RunRecord]) -> tuple[str, ...]:
+def _circumstances(records: Sequence[RunRecord]) -> list[str]:
     """On what and with what the runs were made; several versions of the code are named as such."""
     if not records:
-        return ()
+        return []
     machines = _unique(
         f"{record.machine['platform']}, {record.machine['cpus']} cores, {record.machine.get('jobs', 1)} runs at a "
         f"time with {record.machine.get('threads', record.machine['cpus'])} threads each"
@@ -394,12 +325,12 @@ def _circumstances(records: Sequence[RunRecord]) -> tuple[str, ...]:
     commits = _unique(record.commit or "unknown" for record in records)
     mixed = " (runs of several versions of the code)" if len(commits) > 1 else ""
     seeds = ", ".join(map(str, _unique(record.seed for record in records)))
-    return (
+    return [
         f"{len(records)} runs, seed {seeds}, the last at {max(record.created for record in records)}",
         f"machine: {'; '.join(machines)}",
         f"versions: {'; '.join(versions)}",
         f"commit: {', '.join(commits)}{mixed}",
-    )
+    ]
 
 
 def _unique(values: Iterable[Any]) -> list[Any]:
@@ -421,8 +352,8 @@ def write_tables(folder: Path, stem: str, table: str, records: Sequence[RunRecor
 def markdown(document: Document) -> str:
     """The document as Markdown."""
     parts = [f"# {document.title}", document.introduction]
-    for section in (document.overview, *document.details):
-        parts += [f"## {section.title}", _markdown_table(section.table), section.note]
+    for table in document.tables:
+        parts += [f"## {table.title}", _markdown_table(table), table.note]
     parts.append("\n".join(f"- {line}" for line in document.circumstances))
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -436,36 +367,19 @@ def _markdown_table(table: TextTable) -> str:
 
 def latex(document: Document) -> str:
     """The document as LaTeX floats, to be taken into a paper by `input`; it needs no package."""
-    parts = [_latex_comment(document.introduction)]
-    for section in (document.overview, *document.details):
-        parts.append(_latex_table(f"{document.title}. {section.title}. {section.note}", section.table))
-    parts.append("\n".join(map(_latex_comment, document.circumstances)))
-    return "\n\n".join(parts) + "\n"
-
-
-def _latex_comment(text: str) -> str:
-    return "% " + text.replace("\n", " ")
+    floats = [_latex_table(f"{document.title}. {one.title}. {one.note}", one) for one in document.tables]
+    comments = ["% " + text.replace("\n", " ") for text in (document.introduction, *document.circumstances)]
+    return "\n\n".join([comments[0], *floats, "\n".join(comments[1:])]) + "\n"
 
 
 def _latex_table(caption: str, table: TextTable) -> str:
     def line(cells: Iterable[str]) -> str:
-        return " & ".join(map(_latex_text, cells)) + r" \\"
+        return " & ".join(cell.translate(_LATEX) for cell in cells) + r" \\"
 
-    return "\n".join(
-        [
-            r"\begin{table}",
-            r"\centering\footnotesize",
-            rf"\caption{{{_latex_text(caption.strip())}}}",
-            rf"\begin{{tabular}}{{l{'r' * (len(table.head) - 1)}}}",
-            r"\hline",
-            line(table.head),
-            r"\hline",
-            *map(line, table.body),
-            r"\hline",
-            r"\end{tabular}",
-            r"\end{table}",
-        ]
-    )
+    columns = "l" + "r" * (len(table.head) - 1)
+    opening = [r"\begin{table}", r"\centering\footnotesize", rf"\caption{{{caption.strip().translate(_LATEX)}}}"]
+    head = [rf"\begin{{tabular}}{{{columns}}}", r"\hline", line(table.head), r"\hline"]
+    return "\n".join([*opening, *head, *map(line, table.body), r"\hline", r"\end{tabular}", r"\end{table}"])
 
 
 _LATEX = str.maketrans(
@@ -476,10 +390,6 @@ _LATEX = str.maketrans(
         "“": "``", "”": "''", "’": "'", "\n": " ",
     }
 )  # fmt: skip
-
-
-def _latex_text(text: str) -> str:
-    return text.translate(_LATEX)
 
 
 def comma_separated(rows: Sequence[TableRow]) -> str:
