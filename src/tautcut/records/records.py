@@ -119,22 +119,21 @@ def append_record(path: str | os.PathLike[str], record: RunRecord) -> None:
     """Add the record to a file of JSON lines, in one write that is on disk on return."""
     line = (record.to_json() + "\n").encode()
     with Path(path).open("ab+", buffering=0) as file:
-        if file.seek(0, os.SEEK_END) and _last_byte(file) != b"\n":
-            line = b"\n" + line  # the line before was torn by a crash; do not tear this one too
+        if file.seek(0, os.SEEK_END):
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":
+                line = b"\n" + line  # the line before was torn by a crash; do not tear this one too
         file.write(line)
         os.fsync(file.fileno())
 
 
 def cut_torn_line(path: str | os.PathLike[str]) -> None:
     """Cut off the end of the file that a crash left without a line's end, if there is such an end."""
-    path = Path(path)
-    if not path.exists():
-        return
-    with path.open("rb+") as file:
-        content = file.read()
+    if Path(path).exists():
+        content = Path(path).read_bytes()
         whole = content.rfind(b"\n") + 1
         if whole < len(content):
-            file.truncate(whole)
+            os.truncate(path, whole)
 
 
 def read_records(path: str | os.PathLike[str]) -> list[RunRecord]:
@@ -152,17 +151,13 @@ def read_records(path: str | os.PathLike[str]) -> list[RunRecord]:
 
 def circumstances() -> dict[str, Any]:
     """What a record says of the place and the time: versions, commit, machine, created."""
+    computed_with = {name: metadata.version(name) for name in PACKAGES}
     return {
-        "versions": _versions(),
+        "versions": {"python": platform.python_version(), "tautcut": __version__, **computed_with},
         "commit": _commit(),
         "machine": {"cpus": os.cpu_count(), "platform": f"{platform.system()} {platform.machine()}"},
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-
-
-def _versions() -> dict[str, str]:
-    computed_with = {name: metadata.version(name) for name in PACKAGES}
-    return {"python": platform.python_version(), "tautcut": __version__, **computed_with}
 
 
 def _commit() -> str | None:
@@ -181,8 +176,3 @@ def _git(directory: Path, *arguments: str) -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return answer.stdout.strip()
-
-
-def _last_byte(file: Any) -> Any:
-    file.seek(-1, os.SEEK_END)
-    return file.read(1)

@@ -54,14 +54,9 @@ Model = TypeVar("Model", bound=Estimator)
 
 
 def run_estimator(
-    model: Model,
-    X: Any,
-    y: ArrayLike | None = None,
-    *,
-    data: str,
-    truth: ArrayLike | None = None,
+    model: Model, X: Any, y: ArrayLike | None = None, *, data: str, truth: ArrayLike | None = None,
     warm_up: bool = False,
-) -> tuple[Model, RunRecord]:
+) -> tuple[Model, RunRecord]:  # fmt: skip
     """A fitted copy of the model, and the record of its fit.
 
     Parameters
@@ -94,17 +89,9 @@ def run_estimator(
 
 
 def run_baseline(model: Baseline, graph: Graph, *, data: str, truth: ArrayLike) -> RunRecord:
-    """The record of a rival's fit on the graph, measured by the same (P) as ours.
+    """The record of a rival's fit on the graph, measured by the same (P) as ours; arguments as of `run_estimator`.
 
-    Parameters
-    ----------
-    model : Baseline
-        Fitted in place. Its `random_state` is a number.
-    graph : Graph
-    data : str
-        The name of the data set, for the record.
-    truth : array-like of shape (n_vertices,)
-        For the purity; the model never sees it.
+    The model is fitted in place.
     """
     began = time.perf_counter()
     model.fit(graph)
@@ -112,7 +99,7 @@ def run_baseline(model: Baseline, graph: Graph, *, data: str, truth: ArrayLike) 
     partition = Problem(graph, model.n_clusters).partition(model.labels_)
     return _record(
         model, partition, data=data, truth=truth, seconds=seconds, n_iter=int(model.n_iter_), status="Done.",
-        measures={"objective": float(model.objective_)} if math.isfinite(model.objective_) else {},
+        n_labelled=0, measures={"objective": float(model.objective_)} if math.isfinite(model.objective_) else {},
     )  # fmt: skip
 
 
@@ -146,30 +133,18 @@ def _fit_briefly(model: Estimator, X: Any, y: ArrayLike | None) -> None:
 
 
 def _record(
-    model: Estimator | Baseline,
-    partition: Partition,
-    *,
-    data: str,
-    truth: ArrayLike | None,
-    seconds: float,
-    n_iter: int,
-    status: str,
-    n_labelled: int = 0,
-    measures: dict[str, float] | None = None,
+    model: Estimator | Baseline, partition: Partition, *, truth: ArrayLike | None, seconds: float, **more: Any
 ) -> RunRecord:
+    """The record of this partition; `more` are the fields that estimators and rivals know in their own ways."""
     settings = {name: plain_setting(value) for name, value in model.get_params().items() if name != "verbose"}
     return RunRecord(
-        data=data,
         method=type(model).__name__,
         seed=settings.pop("random_state"),
         settings=settings,
-        n_labelled=n_labelled,
         energy=float(partition.energy) if math.isfinite(partition.energy) else None,
         purity=None if truth is None else purity(partition.labels, truth),
         seconds=round(seconds, 4),
         sizes=tuple(partition.sizes.tolist()),
-        n_iter=n_iter,
-        status=status,
-        measures=measures or {},
         **circumstances(),
+        **more,
     )

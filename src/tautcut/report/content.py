@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import struct
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -92,6 +92,9 @@ class Subject:
         """The smallest value of the images, and the factor that makes their largest 255."""
         low, high = float(np.min(self.images)), float(np.max(self.images))
         return low, 255.0 / (high - low) if high > low else 0.0
+
+    def edges(self, vertex: int) -> slice:
+        return slice(self.graph.indptr[vertex], self.graph.indptr[vertex + 1])
 
     def point(self, vertex: int) -> Json:
         """What is said of one point where it is listed."""
@@ -195,7 +198,7 @@ def _representatives(subject: Subject, cluster: int) -> list[int]:
             break
         if vertex not in taken:
             chosen.append(vertex)
-            taken |= {vertex, *_neighbors(subject.graph, vertex).tolist()}
+            taken |= {vertex, *subject.graph.indices[subject.edges(vertex)].tolist()}
     rest = (vertex for vertex in ranked if vertex not in chosen)
     return [*chosen, *(next(rest) for _ in range(min(REPRESENTATIVES, len(ranked)) - len(chosen)))]
 
@@ -203,23 +206,18 @@ def _representatives(subject: Subject, cluster: int) -> list[int]:
 def _least_certain(subject: Subject) -> list[int]:
     """The vertices of lowest confidence, of those whose label was not given and whose neighbours do not all agree."""
     free = np.flatnonzero(~subject.result.problem.is_labelled & (subject.confidence < 1 - 1e-9))
-    lowest: list[int] = free[np.argsort(subject.confidence[free], kind="stable")[:UNCERTAIN]].tolist()
-    return lowest
+    return [int(vertex) for vertex in free[np.argsort(subject.confidence[free], kind="stable")[:UNCERTAIN]]]
 
 
 def _doubt(subject: Subject, vertex: int) -> Json:
     """A point, with its cluster and the one that it could as well be in."""
     label = int(subject.partition.labels[vertex])
-    one = slice(subject.graph.indptr[vertex], subject.graph.indptr[vertex + 1])
+    one = subject.edges(vertex)
     neighbors = subject.partition.labels[subject.graph.indices[one]]
     votes = np.bincount(neighbors, subject.graph.weights[one], subject.partition.sizes.size)
     votes[label] = 0
     other = int(votes.argmax()) if votes.any() else None
     return {**subject.point(vertex), "cluster": label, "other": other}
-
-
-def _neighbors(graph: Graph, vertex: int) -> Array:
-    return graph.indices[graph.indptr[vertex] : graph.indptr[vertex + 1]]
 
 
 def _map(subject: Subject, always: IntArray) -> Json:
@@ -243,9 +241,9 @@ def _map(subject: Subject, always: IntArray) -> Json:
         "confidence": _packed(np.round(subject.confidence[shown] * 65535), "<u2"),
         "edges": _packed(_shown_edges(graph, shown, rng), "<u2"),
     }
-    return (
-        drawn if subject.ids is None else drawn | {"ids": [clipped(subject.ids[vertex]) for vertex in shown.tolist()]}
-    )
+    if subject.ids is not None:
+        drawn["ids"] = [clipped(subject.ids[vertex]) for vertex in shown.tolist()]
+    return drawn
 
 
 def _shown_edges(graph: Graph, shown: IntArray, rng: np.random.Generator) -> IntArray:
@@ -334,11 +332,7 @@ def _data_uri(grey: FloatArray) -> str:
     rows = np.zeros((height, width + 1), dtype=np.uint8)  # each row begins with its filter: none
     rows[:, 1:] = np.clip(np.round(grey), 0, 255)
     header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    parts: Iterable[tuple[bytes, bytes]] = (
-        (b"IHDR", header),
-        (b"IDAT", zlib.compress(rows.tobytes(), 9)),
-        (b"IEND", b""),
-    )
+    parts = ((b"IHDR", header), (b"IDAT", zlib.compress(rows.tobytes(), 9)), (b"IEND", b""))
     chunks = (
         struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in parts
     )

@@ -67,10 +67,7 @@ def draw_clusters(
     n_most, n_least : int
         Images in the two halves of a row.
 
-    Returns
-    -------
-    Path
-        Where the picture is.
+    Returns where the picture is.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -102,17 +99,15 @@ def _rows(labels: Array, certainty: Array, truth: Array | None, n_most: int, n_l
         members = np.flatnonzero(labels == label)
         ranked = members[np.argsort(-certainty[members], kind="stable")]
         most, rest = ranked[:n_most], ranked[n_most:]
-        majority, share = (None, 0.0) if truth is None else _majority(truth[members])
+        majority, share = None, 0.0
+        if truth is not None:
+            values, counts = np.unique(truth[members], return_counts=True)
+            majority, share = values[counts.argmax()].item(), float(counts.max() / members.size)
         rows.append(ClusterRow(members.size, most, rest[::-1][:n_least], majority, share))
     if truth is None:
         return sorted(rows, key=lambda row: -row.size)
     order = np.unique(truth).tolist()
     return sorted(rows, key=lambda row: (order.index(row.majority), -row.size))
-
-
-def _majority(classes: Array) -> tuple[Any, float]:
-    values, counts = np.unique(classes, return_counts=True)
-    return values[counts.argmax()].item(), float(counts.max() / classes.size)
 
 
 def _paint(

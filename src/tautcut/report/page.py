@@ -25,7 +25,7 @@ from tautcut.errors import InputError
 from tautcut.graph.diagnostics import Diagnosis, diagnose
 from tautcut.records.records import circumstances
 from tautcut.report.content import Json, Subject, content_of
-from tautcut.writing import replacing, writable
+from tautcut.writing import writable, write_whole
 
 SUFFIXES = (".html", ".htm")
 
@@ -90,9 +90,7 @@ def write_page(
         images=None if images is None else _checked_images(images, n),
         coordinates=None if coordinates is None else _checked_coordinates(coordinates, n),
     )
-    page = render(content_of(subject, circumstances()))
-    with replacing(path) as part:
-        part.write_bytes(page)
+    write_whole(path, render(content_of(subject, circumstances())))
     return path
 
 
@@ -115,8 +113,7 @@ def render(content: Json) -> bytes:
 
 def embedded(content: Json) -> str:
     """JSON that can stand inside a script element."""
-    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.translate(_ESCAPES)
+    return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_ESCAPES)
 
 
 def _asset(name: str) -> str:
