@@ -86,12 +86,6 @@ def descend(
     return moved, cut, sizes
 
 
-def weights_between(level: Level, labels: IntArray, n_clusters: int) -> FloatArray:
-    """The weight of the edges between each two clusters, zero on the diagonal, shape (R, R)."""
-    between: FloatArray = _between(level, labels, n_clusters)
-    return between
-
-
 def induced(level: Level, members: IntArray) -> Level:
     """The level on `members` alone, renumbered in their order."""
     place = np.full(level.n_vertices, -1, dtype=np.int64)
@@ -232,7 +226,8 @@ def _by_parent(parent: IntArray, n_coarse: int) -> tuple[IntArray, IntArray]:
 
 
 @compiled
-def _between(level: Level, labels: IntArray, n_clusters: int) -> FloatArray:
+def weights_between(level: Level, labels: IntArray, n_clusters: int) -> FloatArray:
+    """The weight of the edges between each two clusters, zero on the diagonal, shape (R, R)."""
     between = np.zeros((n_clusters, n_clusters))
     for i in range(labels.size):
         for e in range(level.indptr[i], level.indptr[i + 1]):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from functools import partial, reduce
 from typing import Any
 
 from llvmlite import ir
@@ -77,10 +78,13 @@ def _call(builder: Any, name: str, result: Any, args: list[Any], flags: tuple[st
     return builder.call(function, args, fastmath=flags)
 
 
-def _addresses(context: Any, builder: Any, array_type: Any, array: Any, index: Any, row: Row) -> tuple[list[Any], int]:
-    """Pointers to the pieces of row `index` of a one- or two-dimensional C-ordered array, and their alignment: that of
-    one value, because rows follow each other without gaps.
+def _addresses(context: Any, builder: Any, signature: Any, args: Any, row: Row) -> tuple[list[Any], int]:
+    """Pointers to the pieces of a row, and their alignment: that of one value, as rows follow each other without gaps.
+
+    The first two of `args` are a one- or two-dimensional C-ordered array, and the number of the row in it.
     """
+    array_type, array = signature.args[0], args[0]
+    index = context.cast(builder, args[1], signature.args[1], types.int64)
     view = context.make_array(array_type)(context, builder, array)
     start = builder.ptrtoint(view.data, ir.IntType(64))
     if array_type.ndim == 2:
@@ -102,8 +106,7 @@ def load(typing_context: Any, array: Any, index: Any, width: Any) -> Any:
     row = Row(array.dtype, width.literal_value)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        index = context.cast(builder, args[1], signature.args[1], types.int64)
-        pointers, alignment = _addresses(context, builder, signature.args[0], args[0], index, row)
+        pointers, alignment = _addresses(context, builder, signature, args, row)
         pieces = [builder.load(pointer) for pointer in pointers]
         for piece in pieces:
             piece.align = alignment
@@ -118,8 +121,7 @@ def prefetch(typing_context: Any, array: Any, index: Any, width: Any) -> Any:
     row = Row(array.dtype, width.literal_value)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        index = context.cast(builder, args[1], signature.args[1], types.int64)
-        pointers, _ = _addresses(context, builder, signature.args[0], args[0], index, row)
+        pointers, _ = _addresses(context, builder, signature, args, row)
         byte = builder.bitcast(pointers[0], ir.IntType(8).as_pointer())
         kind = [ir.Constant(ir.IntType(32), value) for value in _PREFETCH]
         _call(builder, "llvm.prefetch.p0", ir.VoidType(), [byte, *kind])
@@ -133,8 +135,7 @@ def store(typing_context: Any, array: Any, index: Any, row: Any) -> Any:
     """Write a row to `array[index]`."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        index = context.cast(builder, args[1], signature.args[1], types.int64)
-        pointers, alignment = _addresses(context, builder, signature.args[0], args[0], index, row)
+        pointers, alignment = _addresses(context, builder, signature, args, row)
         for piece, pointer in zip(_pieces(builder, args[2]), pointers, strict=True):
             written = builder.store(piece, pointer)
             written.align = alignment
@@ -150,25 +151,25 @@ def _splat(builder: Any, value: Any, lanes: int) -> Any:
     return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes))
 
 
+def _splat_row(width: int) -> Any:
+    """The code generator of a row of this width whose lanes all hold the first argument."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _join(builder, [_splat(builder, args[0], lanes) for lanes in _piece_widths(width)])
+
+    return generate
+
+
 @intrinsic(prefer_literal=True)
 def full(typing_context: Any, value: Any, width: Any) -> Any:
     """A row of this width whose lanes all hold `value`."""
-    row = Row(value, width.literal_value)
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return _join(builder, [_splat(builder, args[0], lanes) for lanes in _piece_widths(row.width)])
-
-    return row(value, width), generate
+    return Row(value, width.literal_value)(value, width), _splat_row(width.literal_value)
 
 
 @intrinsic
 def spread(typing_context: Any, value: Any, row: Any) -> Any:
     """A row as wide as `row` whose lanes all hold `value`, for functions that do not know the width."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return _join(builder, [_splat(builder, args[0], lanes) for lanes in _piece_widths(row.width)])
-
-    return Row(value, row.width)(value, row), generate
+    return Row(value, row.width)(value, row), _splat_row(row.width)
 
 
 def _lanewise(emit: Callable[..., Any]) -> Any:
@@ -179,17 +180,6 @@ def _lanewise(emit: Callable[..., Any]) -> Any:
         return _join(builder, [emit(builder, *aligned) for aligned in pieces])
 
     return generate
-
-
-def _unary(emit: Callable[..., Any]) -> Any:
-    """A function of a row, which gives a row of its type."""
-    generate = _lanewise(emit)
-
-    @intrinsic
-    def apply(typing_context: Any, x: Any) -> Any:
-        return x(x), generate
-
-    return apply
 
 
 def _binary(emit: Callable[..., Any]) -> Any:
@@ -246,8 +236,11 @@ def _selection(comparison: str) -> Any:
 where_greater = _selection(">")
 where_equal = _selection("==")
 
-#: Lane-wise |x|.
-absolute = _unary(lambda b, x: _call(b, f"llvm.fabs.{_vector_name(x.type)}", x.type, [x]))
+
+@intrinsic
+def absolute(typing_context: Any, x: Any) -> Any:
+    """Lane-wise |x|."""
+    return x(x), _lanewise(lambda b, x: _call(b, f"llvm.fabs.{_vector_name(x.type)}", x.type, [x]))
 
 
 def _to_double(builder: Any, x: Any) -> Any:
@@ -291,14 +284,12 @@ def largest(typing_context: Any, x: Any) -> Any:
     """The largest lane."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pieces = _tree(builder, _pieces(builder, args[0]), lambda a, c: _larger(builder, a, c))
         flags = (*_FLAGS, "nnan")  # or LLVM compares lane by lane, to treat a NaN by the rules
-        names = [f"llvm.vector.reduce.fmax.{_vector_name(piece.type)}" for piece in pieces]
-        values = [_call(builder, name, p.type.element, [p], flags) for name, p in zip(names, pieces, strict=True)]
-        result = values[0]
-        for value in values[1:]:
-            result = _larger(builder, result, value)
-        return result
+        values = [
+            _call(builder, f"llvm.vector.reduce.fmax.{_vector_name(piece.type)}", piece.type.element, [piece], flags)
+            for piece in _tree(builder, _pieces(builder, args[0]), partial(_larger, builder))
+        ]
+        return reduce(partial(_larger, builder), values)
 
     return x.dtype(x), generate
 
