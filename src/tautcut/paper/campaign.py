@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -69,8 +70,8 @@ def execute(
         _set_aside(specs, path)
     todo = remaining(specs, path)
     at_a_time = min(effective_n_jobs(jobs), max(len(todo), 1))
-    tasks = [_Task(spec.key, spec, run, at_a_time) for spec in todo]
-    for record in map(_perform, tasks) if at_a_time == 1 else _in_processes(tasks):
+    perform = partial(_perform, run=run, at_a_time=at_a_time)
+    for record in map(perform, todo) if at_a_time == 1 else _in_processes(perform, todo, at_a_time):
         append_record(path, record)
         if on_record is not None:
             on_record(record)
@@ -89,26 +90,18 @@ def _set_aside(specs: Iterable[Spec], path: Path) -> None:
     write_whole(path, "".join(f"{one.to_json()}\n" for one in records if key_of(one) not in keys))
 
 
-@dataclass(frozen=True)
-class _Task:
-    key: str
-    spec: Any
-    run: Runner
-    at_a_time: int  # how many tasks share the machine
+def _perform(spec: Spec, *, run: Runner, at_a_time: int) -> RunRecord:
+    """The record of the run, under its key, with how many runs share the machine."""
+    record = run(spec)
+    machine = {**record.machine, "jobs": at_a_time}
+    return replace(record, settings={"key": spec.key, **record.settings}, machine=machine)
 
 
-def _perform(task: _Task) -> RunRecord:
-    """The record of a task, under its key."""
-    record = task.run(task.spec)
-    machine = {**record.machine, "jobs": task.at_a_time}
-    return replace(record, settings={"key": task.key, **record.settings}, machine=machine)
-
-
-def _in_processes(tasks: Sequence[_Task]) -> Iterator[RunRecord]:
+def _in_processes(perform: Runner, specs: Iterable[Spec], at_a_time: int) -> Iterator[RunRecord]:
     """Records as they come, from worker processes; joblib shares the cores among them."""
-    pool = Parallel(n_jobs=tasks[0].at_a_time, backend="loky", return_as="generator_unordered", batch_size=1)
+    pool = Parallel(n_jobs=at_a_time, backend="loky", return_as="generator_unordered", batch_size=1)
     try:
-        yield from pool(delayed(_perform)(task) for task in tasks)
+        yield from pool(delayed(perform)(spec) for spec in specs)
     except BrokenProcessPool as error:
         raise TautcutError(
             "a worker process ended by force, perhaps for want of memory; what is done is kept: "

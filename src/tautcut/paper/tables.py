@@ -9,6 +9,7 @@ import csv
 import io
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from math import inf
 from pathlib import Path
 from statistics import mean, stdev
@@ -81,15 +82,10 @@ class Document:
 def rows_of(table: str, records: Sequence[RunRecord]) -> list[TableRow]:
     """The rows of "table1" or "table2", in the order of the paper's columns; cells without a record have none."""
     rows = []
-    for data in _data_of(records):
-        for labels in ("",) if table == "table1" else LABELS:
-            for method in METHODS[table]:
-                cell = [
-                    record
-                    for record in records
-                    if (record.data, record.method, record.settings["spec"]["labels"]) == (data, method, labels)
-                ]
-                rows += [_row(table, cell, chosen_by) for chosen_by in _choices(table, method) if cell]
+    for data, labels, method in product(_data_of(records), LABELS if table == "table2" else ("",), METHODS[table]):
+        place = (data, labels, method)
+        cell = [one for one in records if (one.data, one.settings["spec"]["labels"], one.method) == place]
+        rows += [_row(table, cell, chosen_by) for chosen_by in _choices(table, method) if cell]
     return rows
 
 
