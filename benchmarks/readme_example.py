@@ -38,7 +38,7 @@ def run_example() -> list[RunRecord]:
 
 def draw_picture() -> None:
     """The picture that `make demo` draws."""
-    command = [sys.executable, "-m", "tautcut.cli", "demo", "--seed", "0", "--quiet", "--out", str(PICTURE)]
+    command = [sys.executable, "-m", "tautcut", "demo", "--seed", "0", "--quiet", "--out", str(PICTURE)]
     subprocess.run(command, check=True)
 
 

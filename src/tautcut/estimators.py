@@ -10,6 +10,7 @@ import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -39,50 +40,30 @@ from tautcut.search.plan import Plan
 AFFINITIES = ("knn", "precomputed")
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class _MTVEstimator(BaseEstimator):
-    """What the two estimators share: the knobs, the graph, the run, the page, and memberships of new points."""
+    """What the two estimators share: the knobs, the graph, the run, the page, and memberships of new points.
 
-    nodes_: Sequence[Any]
-    result_: Result
+    The fields are the parameters of the constructor, which only stores them.
+    """
 
-    def __init__(
-        self,
-        *,
-        affinity: Literal["knn", "precomputed"] = "knn",
-        n_neighbors: int = 10,
-        metric: Metric = "euclidean",
-        weights: Weights = "binary",
-        class_prior: ArrayLike | None = None,
-        init: str | ArrayLike = "auto",
-        n_init: int | Literal["auto"] = "auto",
-        algorithm: Literal["fast", "paper"] = "fast",
-        search: Literal["short", "thorough", "none"] = "short",
-        min_cluster_size: int | None = None,
-        max_iter: int = 2000,
-        tol: float = 1e-4,
-        device: str = "cpu",
-        dtype: Literal["float32", "float64"] = "float32",
-        n_jobs: int | None = None,
-        verbose: bool = False,
-        random_state: RandomState = None,
-    ) -> None:
-        self.affinity = affinity
-        self.n_neighbors = n_neighbors
-        self.metric = metric
-        self.weights = weights
-        self.class_prior = class_prior
-        self.init = init
-        self.n_init = n_init
-        self.algorithm = algorithm
-        self.search = search
-        self.min_cluster_size = min_cluster_size
-        self.max_iter = max_iter
-        self.tol = tol
-        self.device = device
-        self.dtype = dtype
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
+    affinity: Literal["knn", "precomputed"] = "knn"
+    n_neighbors: int = 10
+    metric: Metric = "euclidean"
+    weights: Weights = "binary"
+    class_prior: ArrayLike | None = None
+    init: str | ArrayLike = "auto"
+    n_init: int | Literal["auto"] = "auto"
+    algorithm: Literal["fast", "paper"] = "fast"
+    search: Literal["short", "thorough", "none"] = "short"
+    min_cluster_size: int | None = None
+    max_iter: int = 2000
+    tol: float = 1e-4
+    device: str = "cpu"
+    dtype: Literal["float32", "float64"] = "float32"
+    n_jobs: int | None = None
+    verbose: bool = False
+    random_state: RandomState = None
 
     def _graph_of(self, X: Any, rng: np.random.Generator) -> Graph:
         """The graph that X is, or the nearest-neighbour graph of its rows."""
@@ -227,6 +208,7 @@ class _MTVEstimator(BaseEstimator):
         return tags
 
 
+@dataclass(eq=False, repr=False)
 class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, _MTVEstimator):
     """Cluster points, or the vertices of a graph, into a given number of groups.
 
@@ -345,35 +327,7 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     True
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        affinity: Literal["knn", "precomputed"] = "knn",
-        n_neighbors: int = 10,
-        metric: Metric = "euclidean",
-        weights: Weights = "binary",
-        class_prior: ArrayLike | None = None,
-        init: str | ArrayLike = "auto",
-        n_init: int | Literal["auto"] = "auto",
-        algorithm: Literal["fast", "paper"] = "fast",
-        search: Literal["short", "thorough", "none"] = "short",
-        min_cluster_size: int | None = None,
-        max_iter: int = 2000,
-        tol: float = 1e-4,
-        device: str = "cpu",
-        dtype: Literal["float32", "float64"] = "float32",
-        n_jobs: int | None = None,
-        verbose: bool = False,
-        random_state: RandomState = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        super().__init__(
-            affinity=affinity, n_neighbors=n_neighbors, metric=metric, weights=weights, class_prior=class_prior,
-            init=init, n_init=n_init, algorithm=algorithm, search=search, min_cluster_size=min_cluster_size,
-            max_iter=max_iter, tol=tol, device=device, dtype=dtype, n_jobs=n_jobs, verbose=verbose,
-            random_state=random_state,
-        )  # fmt: skip
+    n_clusters: int = 8
 
     def fit(self, X: Any, y: Any = None) -> MTVClustering:
         """Cluster the rows of X, or the vertices of the graph X.
@@ -397,6 +351,7 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         return self._memberships_of(X)
 
 
+@dataclass(eq=False, repr=False)
 class MTVClassifier(ClassifierMixin, _MTVEstimator):
     """Label every point from a few labelled ones, which keep their labels.
 

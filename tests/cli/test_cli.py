@@ -143,10 +143,9 @@ def test_version_and_help(capsys):
         assert words in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("module", ["tautcut", "tautcut.cli"])
-def test_a_process_of_its_own(tmp_path, module):
+def test_a_process_of_its_own(tmp_path):
     """From outside: exit code, one line, no file."""
-    command = [sys.executable, "-m", module, "demo", "--quiet", "--out", "missing/digits.png"]
+    command = [sys.executable, "-m", "tautcut", "demo", "--quiet", "--out", "missing/digits.png"]
     process = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert process.returncode == 2
     assert process.stdout == ""

@@ -468,13 +468,13 @@ def test_a_range_that_is_none(folder, capsys):
 
 def test_a_process_of_its_own(folder, names):
     """Exit code, streams and files as another program sees them, without a terminal."""
-    command = [sys.executable, "-m", "tautcut.cli", "graph", "digits.csv", "--json", "--out", "g.npz"]
+    command = [sys.executable, "-m", "tautcut", "graph", "digits.csv", "--json", "--out", "g.npz"]
     process = subprocess.run(command, capture_output=True, text=True, check=True)
     assert json.loads(process.stdout)["diagnosis"]["n_vertices"] == N
     assert "\x1b" not in process.stdout + process.stderr  # no bars, no colours
     assert names() == ["g.npz"]
 
-    command = [sys.executable, "-m", "tautcut.cli", "cluster", "none.csv", "-k", "10"]
+    command = [sys.executable, "-m", "tautcut", "cluster", "none.csv", "-k", "10"]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     assert process.returncode == 2
     assert process.stdout == ""

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.sparse.csgraph import reverse_cuthill_mckee
@@ -22,27 +22,16 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 from tautcut.arrays import Array, BoolArray, FloatArray, IntArray
 from tautcut.graph import Graph
 from tautcut.kernels.cpu.compiling import compiled, inlined
-from tautcut.kernels.cpu.rows import (
-    absolute,
-    first_largest,
-    full,
-    has_lane_between,
-    largest,
-    load,
-    maximum,
-    minimum,
-    padded_width,
-    prefetch,
-    spread,
-    store,
-    total,
-    where_equal,
-    where_greater,
-    widen,
-)
 from tautcut.kernels.devices import thread_count
 from tautcut.kernels.protocol import Measures, StepSizes, gradient_norm, scaled_weights
 from tautcut.problem import Problem
+
+# isort: off
+from tautcut.kernels.cpu.rows import (
+    absolute, first_largest, full, has_lane_between, largest, load, maximum, minimum, padded_width, prefetch, spread,
+    store, total, where_equal, where_greater, widen,
+)  # fmt: skip
+# isort: on
 
 logger = logging.getLogger("tautcut")
 
@@ -90,21 +79,16 @@ _LOW = 0
 _HIGH = 1
 
 
-class _Passes(NamedTuple):
-    """The compiled passes for one width and one kind of weights; each runs over chunks [first, last)."""
-
-    iterate: Any
-    measure: Any
-
-
 @cache
-def _compile(width: int, n_columns: int, has_unit_weights: bool, dtype: str) -> _Passes:
-    """Passes specialised on R, on the weights and on the precision; compiled at the first call, cached on disk."""
+def _compile(width: int, n_columns: int, has_unit_weights: bool, dtype: str) -> tuple[Any, Any]:
+    """The passes `iterate` and `measure`, specialised on R, on the weights and on the precision.
+
+    Each runs over chunks [first, last); compiled at the first call, cached on disk.
+    """
     logger.info("kernels for R = %d, %s: compiled now if this machine has not done so before", n_columns, dtype)
     one = np.dtype(dtype).type(1)
-    return _Passes(
-        _iterate_pass(width, n_columns, has_unit_weights, one), _measure_pass(width, n_columns, has_unit_weights, one)
-    )
+    how = (width, n_columns, has_unit_weights, one)
+    return _iterate_pass(*how), _measure_pass(*how)
 
 
 # The names that a pass finds in its factory are constants to the compiler, and the key under which Numba caches it: so
@@ -386,7 +370,7 @@ class CpuKernels:
         self.lipschitz = gradient_norm(graph, weights)
         self._dtype, self._n_columns, self._width = dtype, R, padded_width(R)
         is_uniform = graph.n_edges == 0 or bool((graph.weights == graph.weights[0]).all())
-        self._passes = _compile(self._width, R, is_uniform, dtype.name)
+        self._iterate, self._measure = _compile(self._width, R, is_uniform, dtype.name)
         self._indptr: Array = graph.indptr
         self._indices: Array = graph.indices
         self._weights = np.zeros(1, dtype) if is_uniform else weights.astype(dtype)
@@ -420,7 +404,7 @@ class CpuKernels:
 
     def measure(self, arrays: CpuArrays) -> Measures:
         self._run(
-            self._passes.measure, self._indptr, self._upper, self._indices, self._weights,
+            self._measure, self._indptr, self._upper, self._indices, self._weights,
             arrays.F, arrays.F_k, arrays.labels, arrays.bracket, self._sums, self._n_candidates, self._candidates,
         )  # fmt: skip
         totals = self._sums.sum(axis=0)
@@ -461,7 +445,7 @@ class CpuKernels:
         F_next = _other(arrays.states, arrays.F_k)
         F_bar_next = _other(arrays.extrapolations, arrays.F_bar)
         self._run(
-            self._passes.iterate, self._indptr, self._indices, self._weights, self._is_fixed,
+            self._iterate, self._indptr, self._indices, self._weights, self._is_fixed,
             arrays.F, F_next, arrays.F_bar, F_bar_next, arrays.F_k, arrays.P, arrays.labels, arrays.columns,
             number(steps.tau), number(steps.theta),
         )  # fmt: skip

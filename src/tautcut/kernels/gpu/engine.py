@@ -15,7 +15,6 @@ import triton
 
 from tautcut.arrays import FloatArray, IntArray
 from tautcut.errors import EngineUnavailableError, InputError
-from tautcut.graph import Graph
 from tautcut.kernels import gpu
 from tautcut.kernels.batch import Limits
 from tautcut.kernels.gpu import programs, tables
@@ -90,8 +89,9 @@ class GpuKernels:
         x = torch.ones((1, self.problem.n_vertices, 1), device=self.device)
         # W∘W x at x = 1 is the degrees; −L x vanishes there, so they are summed on the host.
         graph = self.problem.graph
-        degrees = np.diff(graph.indptr) if not self.is_weighted else _row_sums(graph, (graph.weights / self.unit) ** 2)
-        d = self.in_rows(np.asarray(degrees, dtype=np.float64)[:, None])[None]
+        rows = np.repeat(np.arange(graph.n_vertices), np.diff(graph.indptr))
+        degrees = np.bincount(rows, (graph.weights / self.unit) ** 2, graph.n_vertices)
+        d = self.in_rows(degrees[:, None])[None]
         has_edge = d > 0
         bound = float("inf")
         for _ in range(_NORM_ROUNDS):
@@ -268,12 +268,6 @@ class GpuKernels:
 def _warps(lanes: int, columns: int) -> int:
     """Warps of a block of that many rows and columns."""
     return max(1, min(_MOST_WARPS, lanes * columns // _TILE))
-
-
-def _row_sums(graph: Graph, values: FloatArray) -> FloatArray:
-    rows = np.repeat(np.arange(graph.n_vertices), np.diff(graph.indptr))
-    sums: FloatArray = np.bincount(rows, values, graph.n_vertices).astype(np.float64)
-    return sums
 
 
 def require_gpu() -> None:

@@ -1,5 +1,0 @@
-"""`python -m tautcut.cli`."""
-
-from tautcut.cli import main
-
-main()
