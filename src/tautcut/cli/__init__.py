@@ -23,11 +23,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command()(demo.demo)
-app.command()(commands.cluster)
-app.command()(commands.classify)
-app.command()(commands.graph)
-app.command()(commands.suggest)
+for command in (demo.demo, commands.cluster, commands.classify, commands.graph, commands.suggest):
+    app.command()(command)
 app.add_typer(reproduce.app, name="reproduce")
 
 

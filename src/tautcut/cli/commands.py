@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tautcut.cli import shell
-from tautcut.cli.finished import FinishedRun, print_json
+from tautcut.cli.finished import FinishedRun
 from tautcut.cli.options import Common, FitOptions, Source, expanded
 from tautcut.errors import InputError
 
@@ -126,7 +126,7 @@ def graph(
             written.append(out)
         if common.as_json:
             about = source.about("graph", data, common.seed, {"n_clusters": n_clusters}, neighbors)
-            print_json(about | {"diagnosis": diagnosis.to_dict(), "out": None if out is None else str(out)})
+            shell.print_json(about | {"diagnosis": diagnosis.to_dict(), "out": None if out is None else str(out)})
             return
         typer.echo(str(diagnosis))
         if out is not None:
@@ -156,7 +156,7 @@ def suggest(
             found = suggest_n_clusters(made, range(smallest, largest + 1), random_state=common.seed, observers=bars)
         if common.as_json:
             about = source.about("suggest", data, common.seed, {"min": smallest, "max": largest}, neighbors)
-            print_json(about | {"suggestion": found.to_dict()})
+            shell.print_json(about | {"suggestion": found.to_dict()})
         else:
             typer.echo(str(found))
         if not found.is_complete:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -55,7 +54,7 @@ def demo(
         )  # fmt: skip
         if as_json:
             runs = [asdict(clustering), asdict(classification)]
-            typer.echo(json.dumps({"runs": runs, "picture": str(picture)}, indent=2))
+            shell.print_json({"runs": runs, "picture": str(picture)})
         else:
             _print_table({"no labels": clustering, "one label\nper class": classification})
             typer.echo(f"Picture of the clusters: {picture}")

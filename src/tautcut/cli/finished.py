@@ -4,7 +4,6 @@ output. Everything is the fitted model's; nothing is computed here but means ove
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -51,7 +50,10 @@ class FinishedRun:
         self.write_labels(out)
         written.append(out)
         if report is not None:
-            self.write_report(report)
+            self.model.report(
+                report, ids=self.data.ids, features=None if self.data.kind == "graph" else self.data.content,
+                feature_names=self.data.names, images=self.images, diagnosis=self.diagnosis, settings=self._settings,
+            )  # fmt: skip
             written.append(report)
         (self.print_json if as_json else self.print_table)(out, report)
         if self.result.status is Status.INTERRUPTED:
@@ -71,13 +73,6 @@ class FinishedRun:
         found = formats.Labelling(self.data.ids, labels, result.confidence, result.memberships, self.names, about)
         formats.write_labels(path, found, source=self.file)
 
-    def write_report(self, path: Path) -> None:
-        """Write the page to look at."""
-        self.model.report(
-            path, ids=self.data.ids, features=None if self.data.kind == "graph" else self.data.content,
-            feature_names=self.data.names, images=self.images, diagnosis=self.diagnosis, settings=self._settings,
-        )  # fmt: skip
-
     @property
     def _settings(self) -> dict[str, Any]:
         """What to repeat the run with."""
@@ -87,7 +82,7 @@ class FinishedRun:
 
     def print_json(self, out: Path, report: Path | None) -> None:
         """One object on standard output."""
-        print_json(
+        shell.print_json(
             self.about | {
                 "n_clusters": self.names.size,
                 "energy": self.result.partition.energy,
@@ -124,8 +119,3 @@ class FinishedRun:
         columns = {"label": self.names, "size": found.sizes, "term": found.terms, "confidence": means}
         lines = zip(*(column.tolist() for column in columns.values()), strict=True)
         return [dict(zip(columns, line, strict=True)) for line in lines]
-
-
-def print_json(content: dict[str, Any]) -> None:
-    """One object on standard output, without infinities."""
-    typer.echo(json.dumps(shell.plain(content), indent=2, allow_nan=False))

@@ -71,14 +71,10 @@ class Common:
     @contextmanager
     def warnings_said(self, *, is_graph_known: bool = False) -> Iterator[None]:
         """Warnings of the library become lines on standard error; those on the graph may have been said already."""
-
-        def show(message: Warning | str, *place: Any, **more: Any) -> None:
-            self.say(f"Warning: {message}")
-
         with warnings.catch_warnings():
             if is_graph_known:
                 warnings.simplefilter("ignore", GraphWarning)
-            warnings.showwarning = show
+            warnings.showwarning = lambda message, *place, **more: self.say(f"Warning: {message}")
             yield
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -118,7 +117,7 @@ def _show_figure(numbers: Any, draw: Callable[[Any, Path], Sequence[Path]], path
     path.parent.mkdir(parents=True, exist_ok=True)
     files = [str(file) for file in draw(numbers, path)]
     if as_json:
-        typer.echo(json.dumps({"figure": asdict(numbers), "files": files}, indent=2))
+        shell.print_json({"figure": asdict(numbers), "files": files})
     else:
         typer.echo(f"Pictures, and their numbers: {', '.join(files)}")
 
@@ -137,6 +136,7 @@ def reproduce_table(table: str, options: TableOptions) -> None:
         say = shell.silent if options.quiet else shell.say
         say("Loading ...")
         from tautcut.paper import campaign, protocol
+        from tautcut.records import circumstances
 
         every = protocol.TABLES[table](seed=options.seed, is_quick=options.quick)
         names = _chosen("--data", options.data, [spec.data for spec in every])
@@ -147,8 +147,10 @@ def reproduce_table(table: str, options: TableOptions) -> None:
             protocol.labelled_graph(name)  # a data set that is not there is said before anything runs
         there = len(wanted) - len(todo)
         say(f"{len(todo)} runs to do" + (f"; {there} are in {path} already." if there else "."))
-        if not options.fresh:
-            _say_which_are_old(campaign.finished(wanted, path), say)
+        commit = circumstances()["commit"]
+        n_others = sum(record.commit != commit for record in campaign.finished(wanted, path))
+        if n_others and not options.fresh:
+            say(f"{n_others} of them are by another version of the code; --fresh repeats them.")
         with _progress(todo, is_shown=not (options.quiet or options.as_json)) as listen:
             campaign.execute(
                 wanted, path, run=protocol.record_of, jobs=options.jobs, is_fresh=options.fresh, on_record=listen
@@ -166,15 +168,6 @@ def _chosen(option: str, asked: Sequence[str] | None, known: Sequence[str]) -> l
     if unknown:
         raise InputError(f"{option} must be among {', '.join(known)}; found '{unknown[0]}'.")
     return [name for name in known if name.casefold() in names]
-
-
-def _say_which_are_old(records: list[RunRecord], say: Callable[[str], None]) -> None:
-    from tautcut.records import circumstances
-
-    commit = circumstances()["commit"]
-    n_others = sum(record.commit != commit for record in records)
-    if n_others:
-        say(f"{n_others} of them are by another version of the code; --fresh repeats them.")
 
 
 @contextmanager
@@ -223,8 +216,7 @@ def _show_table(table: str, records: list[RunRecord], names: list[str], path: Pa
     files = tables.write_tables(path.parent, path.stem, table, records)
     rows = [row for row in tables.rows_of(table, records) if row.data in names]
     if as_json:
-        content = {"rows": [asdict(row) for row in rows], "files": [str(file) for file in (path, *files)]}
-        typer.echo(json.dumps(content, indent=2))
+        shell.print_json({"rows": [asdict(row) for row in rows], "files": [str(file) for file in (path, *files)]})
         return
     for name in names:
         _print_brief(tables.brief(rows, name))

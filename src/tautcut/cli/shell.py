@@ -4,6 +4,7 @@ mistakes and Ctrl-C are told; it knows no command.
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -64,6 +65,11 @@ def print_table(head: Iterable[Any], rows: Iterable[Iterable[Any]], **style: Any
     for row in rows:
         table.add_row(*row)
     Console().print(table)
+
+
+def print_json(content: dict[str, Any]) -> None:
+    """One object on standard output, without infinities."""
+    typer.echo(json.dumps(plain(content), indent=2, allow_nan=False))
 
 
 def plain(value: Any) -> Any:

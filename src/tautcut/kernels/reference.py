@@ -109,9 +109,7 @@ class ReferenceKernels:
     name = "reference"
 
     def __init__(self, problem: Problem) -> None:
-        self._problem = problem
-        self._lam = problem.lam
-        self._labels = problem.labels
+        self._problem, self._lam = problem, problem.lam
         graph = problem.graph
         weights, self.unit = scaled_weights(graph)
         self._T, self._project_dual = total_variation, clip_entries
@@ -149,7 +147,7 @@ class ReferenceKernels:
         F_old = arrays.F
         F = F_old - steps.tau * (self._K.T @ arrays.P) * scale
         F = (F + steps.tau * arrays.G) / (1.0 + steps.tau)  # the prox of ‖F − G‖²/2
-        arrays.F = project(F, self._labels)
+        arrays.F = project(F, self._problem.labels)
         arrays.F_bar = (1.0 + steps.theta) * arrays.F - steps.theta * F_old
 
     def harden(self, arrays: ReferenceArrays) -> tuple[IntArray, FloatArray]:

@@ -54,7 +54,7 @@ def remaining(specs: Iterable[Spec], path: Path) -> list[Any]:
 
 def execute(
     specs: Sequence[Spec], path: Path, *, run: Runner, jobs: int = 1, is_fresh: bool = False,
-    on_record: Listener | None = None,
+    on_record: Listener = lambda record: None,
 ) -> None:  # fmt: skip
     """Run what remains of the specs, whose keys differ, and append each record to the file as it comes.
 
@@ -73,8 +73,7 @@ def execute(
     perform = partial(_perform, run=run, at_a_time=at_a_time)
     for record in map(perform, todo) if at_a_time == 1 else _in_processes(perform, todo, at_a_time):
         append_record(path, record)
-        if on_record is not None:
-            on_record(record)
+        on_record(record)
 
 
 def _set_aside(specs: Iterable[Spec], path: Path) -> None:

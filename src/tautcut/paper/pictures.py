@@ -97,8 +97,7 @@ def _draw_line(axes: Axes, data: Figure1) -> None:
     middle = points[cut : cut + 2, 0].mean()
     axes.plot([middle, middle], [-0.6, 0.65], color=INK, linestyle="--", linewidth=1.2)
     axes.text(middle, 0.95, "best cut", size=9, ha="center", va="center")
-    axes.set_xlim(points[0, 0] - 0.6, points[-1, 0] + 0.6)
-    axes.set_ylim(-1.1, 1.1)
+    axes.set(xlim=(points[0, 0] - 0.6, points[-1, 0] + 0.6), ylim=(-1.1, 1.1))
     axes.axis("off")
 
 
@@ -106,11 +105,8 @@ def _draw_line_function(axes: Axes, one: LineFunction, title: str) -> None:
     vertices = np.arange(1, len(one.rescaled) + 1)
     axes.axvline(vertices.size / 2 + 0.5, color=RULE, linestyle="--", linewidth=1)
     axes.plot(vertices, one.rescaled, color=CURVE, linewidth=1.6, marker="o", markersize=5.5, clip_on=False, zorder=3)
-    axes.set_xlim(0.5, vertices.size + 0.5)
-    axes.set_ylim(-0.04, 1.04)
-    axes.set_xticks([1, *range(5, vertices.size + 1, 5)])
-    axes.set_yticks([0, 0.5, 1])
-    axes.set_xlabel("vertex")
+    axes.set(xlim=(0.5, vertices.size + 0.5), ylim=(-0.04, 1.04), xlabel="vertex")
+    axes.set(xticks=[1, *range(5, vertices.size + 1, 5)], yticks=[0, 0.5, 1])
     axes.set_title(title, loc="left", size=11, weight="bold", pad=12)
     energies = f"E, total variation: {one.tv_energy:.4f}\nE, spectral: {one.spectral_energy:.4f}"
     facts = f"largest drop: {one.largest_drop:.2f}\n{energies}"
@@ -122,10 +118,7 @@ def _draw_sorted_function(axes: Axes, one: SortedFunction, title: str) -> None:
     rank = np.arange(len(one.rescaled))
     axes.axhspan(low, high, color=SHADE, linewidth=0, zorder=0)
     axes.plot(rank, one.rescaled, color=CURVE, linewidth=2.2, clip_on=False, zorder=3)
-    axes.set_xlim(0, rank.size - 1)
-    axes.set_ylim(-0.03, 1.03)
-    axes.set_yticks([0, low, 0.5, high, 1])
-    axes.set_xticks([])
+    axes.set(xlim=(0, rank.size - 1), ylim=(-0.03, 1.03), xticks=[], yticks=[0, low, 0.5, high, 1])
     axes.set_title(title, loc="left", size=11, weight="bold", pad=10)
     facts = f"in between: {one.in_between:.1%} of the values\npurity of the clustering: {one.purity:.1%}"
     axes.text(0.985, 0.86, facts, transform=axes.transAxes, size=9, ha="right", va="top", linespacing=1.5)
@@ -135,8 +128,7 @@ def _draw_classes(axes: Axes, one: SortedFunction) -> None:
     """A strip below the curve: dark where the vertex is of the first class."""
     strip = np.array([one.is_first], dtype=float)
     axes.imshow(strip, cmap="gray_r", vmin=-0.15, vmax=1.2, aspect="auto", interpolation="nearest")
-    axes.set_xticks([])
-    axes.set_yticks([])
+    axes.set(xticks=[], yticks=[])
 
 
 def _save(figure: Figure, data: Figure1 | Figure2, path: str | os.PathLike[str]) -> tuple[Path, ...]:

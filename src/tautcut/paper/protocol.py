@@ -45,10 +45,6 @@ class Budget:
     others: int
     trials: int
 
-    @property
-    def n_starts(self) -> int:
-        return 1 + self.trials
-
 
 PAPER_BUDGET = Budget(first=10_000, others=2_000, trials=30)
 PAPER_TRIALS = 10  # draws of labels in table 2

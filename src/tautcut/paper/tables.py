@@ -104,7 +104,7 @@ def _row(table: str, cell: list[RunRecord], chosen_by: str) -> TableRow:
     paper, paper_seconds = _published(table, first, chosen_by)
     right = [100 * record.measures["accuracy_unlabelled"] for record in ended if table == "table2"]
     sizes = chosen.sizes if chosen is not None else (0,)
-    n_starts = PAPER_BUDGET.n_starts if first.method in WITH_STARTS else 1
+    n_starts = 1 + PAPER_BUDGET.trials if first.method in WITH_STARTS else 1
     return TableRow(
         table, first.data, first.method, first.settings["spec"]["labels"], chosen_by,
         purity=purity, paper=paper, difference=None if purity is None or paper is None else purity - paper,

@@ -36,38 +36,15 @@ class ClusterRow:
 
 
 def draw_clusters(
-    path: str | os.PathLike[str],
-    images: ArrayLike,
-    *,
-    labels: ArrayLike,
-    certainty: ArrayLike,
-    energy: float,
-    truth: ArrayLike | None = None,
-    subject: str = "images",
-    n_most: int = 12,
-    n_least: int = 6,
-) -> Path:
+    path: str | os.PathLike[str], images: ArrayLike, *, labels: ArrayLike, certainty: ArrayLike, energy: float,
+    truth: ArrayLike | None = None, subject: str = "images", n_most: int = 12, n_least: int = 6,
+) -> Path:  # fmt: skip
     """A picture of the clusters, a row each: its most certain images and, on the right, its least certain.
 
-    Parameters
-    ----------
-    path : path-like
-        Ends in .png, .pdf or .svg; replaced only once the picture is complete.
-    images : array-like of shape (n_images, height, width)
-        Ink is high, paper is low.
-    labels : array-like of shape (n_images,)
-    certainty : array-like of shape (n_images,)
-        How certain the label of each image is.
-    energy : float
-        (P), for the title.
-    truth : array-like of shape (n_images,), optional
-        Names each cluster by its majority class, and frames the shown images that are of another class.
-    subject : str
-        What the images are, for the title.
-    n_most, n_least : int
-        Images in the two halves of a row.
-
-    Returns where the picture is.
+    Images have shape (n_images, height, width), with high ink and low paper; `certainty` says how certain the label of
+    each is. The truth, where it is known, names each cluster by its majority class, and frames the images of another.
+    A row has up to `n_most` and `n_least` images; the title tells the `subject` and the energy (P). The path, which is
+    returned, ends in .png, .pdf or .svg, and is replaced only once the picture is complete.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -116,8 +93,7 @@ def _paint(
     """The rows on one pair of axes whose unit is an image: x counts images, y counts clusters."""
     height, gap = figure.get_figheight(), 0.5
     axes = figure.add_axes((0.2, 0.4 / height, 0.78, 1 - 1.3 / height))
-    axes.set_xlim(0, n_most + gap + n_least)
-    axes.set_ylim(len(rows), 0)
+    axes.set(xlim=(0, n_most + gap + n_least), ylim=(len(rows), 0))
     axes.axis("off")
     axes.text(n_most / 2, -0.3, "most certain", ha="center", va="center", color=FAINT)
     axes.text(n_most + gap + n_least / 2, -0.3, "least certain", ha="center", va="center", color=FAINT)

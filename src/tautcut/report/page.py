@@ -102,9 +102,8 @@ def render(content: Json) -> bytes:
         "base-uri 'none'; form-action 'none'"
     )
     noun, nouns = content["summary"]["nouns"]
-    marks = {"cluster": noun, "clusters": nouns, "Clusters": nouns.capitalize()}
-    marks |= {"POLICY": policy, "STYLE": style, "SCRIPT": script}
-    marks |= {"DATA": embedded(content)}  # last: nothing that looks like a mark in it is ever replaced
+    marks = {"cluster": noun, "clusters": nouns, "Clusters": nouns.capitalize(), "POLICY": policy, "STYLE": style}
+    marks |= {"SCRIPT": script, "DATA": embedded(content)}  # data last: what looks like a mark in it is never replaced
     for mark, text in marks.items():
         template = template.replace(f"@@{mark}@@", text)
     # A lone surrogate has no UTF-8; its escape is what JSON would have written.

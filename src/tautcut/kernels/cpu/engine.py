@@ -383,8 +383,7 @@ class CpuKernels:
         self._sums = np.zeros((n_chunks, _SUM_ROWS, self._width))
         self._n_candidates = np.zeros((n_chunks, R), np.int64)
         self._candidates = np.zeros((n_chunks, R, _CANDIDATES), dtype)
-        is_small = self._indices.size * R < _SMALL
-        self._n_threads = 1 if is_small else n_threads or thread_count()
+        self._n_threads = 1 if self._indices.size * R < _SMALL else n_threads or thread_count()
 
     def allocate(self, F: FloatArray) -> CpuArrays:
         n, R = F.shape
@@ -396,10 +395,9 @@ class CpuKernels:
         bracket = np.zeros((2, self._width), self._dtype)
         bracket[_LOW] = 2.0  # above `high`, so it is empty: the first look selects from whole columns
         P = _aligned((self._indices.size, self._width), self._dtype)
-        states, extrapolations = (start, buffers[1]), (buffers[2], buffers[3])
         return CpuArrays(
-            states, extrapolations, P, start[:, :R].argmax(axis=1).astype(np.int32), columns, bracket,
-            F=start, F_k=start, F_bar=start, median=np.zeros(R), slack=np.ones(R), cut=np.zeros(R),
+            (start, buffers[1]), (buffers[2], buffers[3]), P, start[:, :R].argmax(axis=1).astype(np.int32), columns,
+            bracket, F=start, F_k=start, F_bar=start, median=np.zeros(R), slack=np.ones(R), cut=np.zeros(R),
         )  # fmt: skip
 
     def measure(self, arrays: CpuArrays) -> Measures:
