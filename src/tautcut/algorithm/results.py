@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tautcut.algorithm.stopping import Status
-from tautcut.arrays import FloatArray
+from tautcut.arrays import FloatArray, RealArray
 from tautcut.graph.diagnostics import confidence
 from tautcut.problem import Partition, Problem
 
@@ -43,7 +43,8 @@ class Result:
     history : tuple of Step
         A line for each outer step, the start's first.
     last_memberships : ndarray of shape (n_vertices, n_clusters)
-        The last F, the one that Algorithm 1 ended with; it may be sharper than `memberships`, and no better.
+        The last F, the one that Algorithm 1 ended with; it may be sharper than `memberships`, and no better. From a
+        GPU it comes in single precision.
     """
 
     problem: Problem
@@ -52,7 +53,7 @@ class Result:
     relaxed_energy: float
     status: Status
     history: tuple[Step, ...]
-    last_memberships: FloatArray
+    last_memberships: RealArray
 
     @property
     def n_iter(self) -> int:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Protocol
 
-from tautcut.arrays import FloatArray
+from tautcut.arrays import FloatArray, RealArray
 from tautcut.problem import Partition
 
 
@@ -75,8 +75,8 @@ class Batch(Protocol):
     def best(self, s: int) -> tuple[Partition, FloatArray]:
         """The best partition of start s, and the F that it was read from."""
 
-    def last(self, s: int) -> FloatArray:
-        """The F that start s has come to."""
+    def last(self, s: int) -> RealArray:
+        """The F that start s has come to, in the engine's precision."""
 
     def lines(self, s: int, count: int) -> FloatArray:
         """The history of start s: iterations, Σ E(f_r), (P) in the scaled weights, descent; a line per outer step."""

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from tautcut.algorithm.solver import solve
 from tautcut.algorithm.stopping import StopRule
-from tautcut.arrays import FloatArray, IntArray
+from tautcut.arrays import IntArray, RealArray
 from tautcut.baselines import LSD
 from tautcut.checks import whole_number
 from tautcut.errors import InputError
@@ -113,16 +113,16 @@ def figure2(
     return Figure2(data, digits, mtv, lsd)
 
 
-def _line_function(line: Graph, start: FloatArray, numerator: Numerator) -> LineFunction:
+def _line_function(line: Graph, start: RealArray, numerator: Numerator) -> LineFunction:
     F = solve(Problem(line, 2, numerator=numerator), start, stop=_LINE_STOP, device="reference").last_memberships
     f = F[:, 0]
     return LineFunction(_rounded(f), _rounded(_rescaled(f)), _energy(line, F, "tv"), _energy(line, F, "laplacian"))
 
 
-def _energy(graph: Graph, F: FloatArray, numerator: Numerator) -> float:
+def _energy(graph: Graph, F: RealArray, numerator: Numerator) -> float:
     """E(f₁) of one model, in the units of the weights."""
     kernels = choose(Problem(graph, F.shape[1], numerator=numerator), device="reference")
-    return round(float(kernels.measure(kernels.allocate(F)).E[0] * kernels.unit), 9)
+    return round(float(kernels.measure(kernels.allocate(F.astype(np.float64))).E[0] * kernels.unit), 9)
 
 
 def _classes(truth: ArrayLike, graph: Graph, digits: tuple[int, int]) -> IntArray:
@@ -135,14 +135,14 @@ def _classes(truth: ArrayLike, graph: Graph, digits: tuple[int, int]) -> IntArra
     return classes
 
 
-def _mtv(problem: Problem, starts: Sequence[FloatArray]) -> FloatArray:
+def _mtv(problem: Problem, starts: Sequence[RealArray]) -> RealArray:
     """F of Algorithm 1 from the start that leads to the lowest (P)."""
     stop = StopRule(max_iter=_MAX_ITER)
     ends = [solve(problem, start, stop=stop).last_memberships for start in starts]
     return min(ends, key=lambda F: problem.partition(F.argmax(axis=1)).energy)
 
 
-def _lsd(problem: Problem, starts: Sequence[FloatArray]) -> FloatArray:
+def _lsd(problem: Problem, starts: Sequence[RealArray]) -> RealArray:
     """F of LSD from the start, lifted from zero as in the paper, that leads to the lowest ‖cW − FFᵀ‖²."""
     models: list[LSD] = []
     for start in starts:
@@ -152,7 +152,7 @@ def _lsd(problem: Problem, starts: Sequence[FloatArray]) -> FloatArray:
     return min(models, key=lambda model: model.objective_).memberships_
 
 
-def _sorted_function(method: str, F: FloatArray, truth: IntArray, digits: tuple[int, int]) -> SortedFunction:
+def _sorted_function(method: str, F: RealArray, truth: IntArray, digits: tuple[int, int]) -> SortedFunction:
     labels = F.argmax(axis=1)
     column = np.bincount(labels[truth == digits[0]], minlength=F.shape[1]).argmax()
     shown = np.flatnonzero(np.isin(truth, digits))
@@ -166,12 +166,12 @@ def _sorted_function(method: str, F: FloatArray, truth: IntArray, digits: tuple[
     )  # fmt: skip
 
 
-def _rescaled(f: FloatArray) -> FloatArray:
+def _rescaled(f: RealArray) -> RealArray:
     """The function stretched to [0, 1]; zero if it is constant."""
     extent = float(np.ptp(f))
     return (f - f.min()) / extent if extent > 0 else np.zeros_like(f)
 
 
-def _rounded(f: FloatArray) -> tuple[float, ...]:
+def _rounded(f: RealArray) -> tuple[float, ...]:
     """Numbers for a file: more digits than a picture can show, and the same ones on every machine."""
     return tuple(round(float(value), 6) for value in f)

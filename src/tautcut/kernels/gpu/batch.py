@@ -14,7 +14,7 @@ import numpy as np
 import torch
 import triton
 
-from tautcut.arrays import FloatArray
+from tautcut.arrays import FloatArray, RealArray
 from tautcut.kernels.batch import Ending, Limits, Look
 from tautcut.kernels.gpu import decisions, medians, programs, tables
 from tautcut.kernels.gpu.recording import recorded
@@ -231,20 +231,20 @@ class GpuBatch:
         """The best partition of start s, and the F that it was read from."""
         kernels, problem = self._kernels, self._kernels.problem
         labels = kernels.in_graph_order(self.best_labels[s]).astype(np.int64)
-        F = kernels.in_graph_order(self.best_F[s]).astype(np.float64)
+        F = kernels.in_graph_order(self.best_F[s].double())  # widened there: memory that is new to the host is slow
         has_begun = int(self.words[s, tables.OUTER.value]) >= 0
         if kernels.is_weighted or not has_begun:  # the GPU's weights are rounded, or nothing is measured yet
             return problem.partition(labels), F
         cut = self.columns[s, tables.BEST_CUT.value].cpu().numpy()
         return problem.measured(labels, cut * kernels.unit), F
 
-    def last(self, s: int) -> FloatArray:
+    def last(self, s: int) -> RealArray:
         """The F that start s has come to."""
         words = self.words[s].tolist()
         # Where an outer step has begun and none of its iterations is done, F is still F^k.
         is_between = words[tables.STATUS.value] == Ending.RUNNING and words[tables.INNER.value] == 0
         slot = words[tables.SLOT_K.value if is_between else tables.SLOT.value]
-        F: FloatArray = self._kernels.in_graph_order(self.X[s, slot]).astype(np.float64)
+        F: RealArray = self._kernels.in_graph_order(self.X[s, slot])
         return F
 
     def lines(self, s: int, count: int) -> FloatArray:
