@@ -55,7 +55,7 @@ class GenerationSearcher:
     def starts(self, population: Population, *, rng: np.random.Generator) -> Iterator[Found]:
         """What Algorithm 1 finds from all starts side by side, refined; the best of them, each once."""
         generators = rng.spawn(self.n_starts)
-        yield from self._solved(self._start_matrices(generators, rng), np.inf)
+        yield from self._solved(self._start_matrices(generators, rng), population)
 
     def _start_matrices(self, generators: list[np.random.Generator], rng: np.random.Generator) -> Any:
         """All starts: an array (start, vertex, cluster), or such a tensor of the GPU's if they are made there."""
@@ -70,23 +70,33 @@ class GenerationSearcher:
     def children(self, population: Population, *, rng: np.random.Generator) -> Iterator[Found]:
         """A generation at a time, each of them children of what the population has become."""
         for _ in range(self._n_generations):
-            yield from self._solved(self._child_matrices(population, rng), population[0].energy)
+            yield from self._solved(self._child_matrices(population, rng), population)
 
-    def _solved(self, starts: Any, best_energy: float) -> Iterator[Found]:
-        """Algorithm 1 from each start, then greedy moves on those whose (P) is near the best; the lowest first."""
+    def _solved(self, starts: Any, population: Population) -> Iterator[Found]:
+        """Algorithm 1 from each start, then greedy moves on those whose (P) is near the best; the lowest first.
+
+        What the population would refuse stays on the GPU, but for the lowest, which shows how it goes.
+        """
         outcome = self._run(starts)
         if outcome.best.status in CUT_SHORT or not self._effort.is_refined:
             yield Found(outcome.best.partition, outcome.best)
             return
+        unit = self._gpu.unit
+        best_energy = population[0].energy / unit if len(population) else np.inf
         energies = self._moves.energies(outcome.labels)
         order = np.argsort(energies, kind="stable")[:_REFINED]
-        is_near = energies[order] <= (1 + _MARGIN) * min(energies[order[0]], best_energy / self._gpu.unit)
+        is_near = energies[order] <= (1 + _MARGIN) * min(energies[order[0]], best_energy)
         is_near[0] = True
         refined = self._moves.descend(outcome.labels[order[is_near]])
         labels = self._gpu.joined([refined, outcome.labels[order[~is_near]]])
         # A run is kept only where none follows that polishes the best partition.
         run = None if self._effort.polishes else outcome.best
-        for number in _distinct(self._moves.energies(labels)):
+        energies = self._moves.energies(labels)
+        is_full = len(population) == self.capacity and (population[-1].sizes >= self._task.smallest).all()
+        limit = population[-1].energy / unit if is_full else np.inf
+        for rank, number in enumerate(_distinct(energies)):
+            if rank and energies[number] > limit:
+                return
             yield Found(self._partition(labels[number]), run)
 
     def refine(self, partition: Partition, *, rng: np.random.Generator) -> Partition:
