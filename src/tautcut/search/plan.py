@@ -78,8 +78,8 @@ class Plan:
     n_jobs: int | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.init, str) and self.init not in INITS:
-            raise InputError(f"init must be one of {', '.join(INITS)}, or an array; found {self.init!r}.")
+        if isinstance(self.init, str):
+            one_of("init", self.init, INITS, otherwise=", or an array")
         if self.n_init != "auto":
             whole_number("n_init", self.n_init, otherwise=" or 'auto'")
         one_of("algorithm", self.algorithm, ALGORITHMS)
