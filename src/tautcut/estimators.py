@@ -16,7 +16,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from tautcut.algorithm.observers import ProgressBar
 from tautcut.algorithm.results import Result
 from tautcut.algorithm.stopping import StopRule
-from tautcut.arrays import FloatArray, IntArray
+from tautcut.arrays import Array, BoolArray, FloatArray, IntArray
 from tautcut.checks import UNLABELLED, RandomState, cluster_count, generator, one_of
 from tautcut.errors import GraphWarning, InputError
 from tautcut.graph import Graph
@@ -112,7 +112,7 @@ class _MTVEstimator(BaseEstimator):
         self,
         path: str | os.PathLike[str],
         *,
-        ids: Sequence[object] | NDArray[Any] | None = None,
+        ids: Sequence[object] | Array | None = None,
         features: Any = None,
         feature_names: Sequence[object] | None = None,
         images: ArrayLike | None = None,
@@ -157,7 +157,7 @@ class _MTVEstimator(BaseEstimator):
         changed = {name: plain_setting(given[name]) for name in defaults if np.any(given[name] != defaults[name])}
         return {"model": type(self).__name__, **changed}
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any) -> Array:
         """The label of new points: the one in which their nearest fitted points have the largest share.
 
         Parameters
@@ -183,7 +183,7 @@ class _MTVEstimator(BaseEstimator):
         check_is_fitted(self, "result_")
         return _by_node(self.nodes_, self._names()[self.result_.partition.labels])
 
-    def _names(self) -> NDArray[Any]:
+    def _names(self) -> Array:
         """What the clusters are called: their numbers, or the classes."""
         return np.arange(self.result_.problem.n_clusters)
 
@@ -437,11 +437,11 @@ verbose, random_state
         check_consistent_length(predicted, target)
         return float(accuracy_score(_known_labels(target[known]), predicted[known], sample_weight=weights))
 
-    def _names(self) -> NDArray[Any]:
+    def _names(self) -> Array:
         return self.classes_
 
 
-def encode_labels(y: Any, n_vertices: int) -> tuple[NDArray[Any], IntArray]:
+def encode_labels(y: Any, n_vertices: int) -> tuple[Array, IntArray]:
     """The classes in y, and y as their numbers with −1 where the label is −1, None or NaN."""
     target, known = _target(y)
     if target.size != n_vertices:
@@ -452,7 +452,7 @@ def encode_labels(y: Any, n_vertices: int) -> tuple[NDArray[Any], IntArray]:
     return classes, encoded
 
 
-def _target(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def _target(y: Any) -> tuple[Array, BoolArray]:
     """The labels as a 1-D array, and which of them are known; one has to be."""
     polars = sys.modules.get("polars")
     is_polars = polars is not None and isinstance(y, polars.Series)
@@ -482,7 +482,7 @@ def _in_order(y: Any, nodes: Sequence[Any]) -> Any:
     return target
 
 
-def _by_node(nodes: Sequence[Any], labels: NDArray[Any]) -> dict[Any, Any]:
+def _by_node(nodes: Sequence[Any], labels: Array) -> dict[Any, Any]:
     """The labels by the names of their vertices."""
     by_node = dict(zip(nodes, labels.tolist(), strict=True))
     if len(by_node) < len(nodes):
@@ -491,7 +491,7 @@ def _by_node(nodes: Sequence[Any], labels: NDArray[Any]) -> dict[Any, Any]:
     return by_node
 
 
-def _known_labels(known: NDArray[Any]) -> NDArray[Any]:
+def _known_labels(known: Array) -> Array:
     """The labels as whole numbers, booleans or strings; a number that is no class is refused."""
     labels = np.array(known.tolist()) if known.dtype == object else known
     n_strings = sum(isinstance(value, str) for value in known.tolist())
