@@ -6,11 +6,11 @@ neighbouring words. A row too long for that has a block of its own, its edges si
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tautcut.arrays import Array, IntArray, SingleArray
 from tautcut.graph import Graph
 
 WINDOW = 4096  # vertices among which rows are sorted by length: enough for even blocks, near enough for the cache
@@ -24,10 +24,10 @@ class Layout:
     names its own row, and then nothing differs along it.
     """
 
-    order: NDArray[np.int64]
-    offsets: NDArray[np.int64]
+    order: IntArray
+    offsets: IntArray
     neighbors: NDArray[np.int32]
-    weights: NDArray[np.float32] | None
+    weights: SingleArray | None
     lanes: int
     n_short: int
     n_short_blocks: int
@@ -41,9 +41,7 @@ class Layout:
         return int(self.neighbors.size)
 
 
-def layout_of(
-    graph: Graph, weights: NDArray[Any], *, lanes: int, unroll: int, near: NDArray[Any] | None = None
-) -> Layout:
+def layout_of(graph: Graph, weights: Array, *, lanes: int, unroll: int, near: Array | None = None) -> Layout:
     """The layout for blocks of `lanes` rows, whose steps are taken `unroll` at a time.
 
     `near` gives vertices that belong together neighbouring values, so that they come to lie side by side.
@@ -79,9 +77,9 @@ def layout_of(
 
 
 def _slots(
-    graph: Graph, degrees: NDArray[np.int64], order: NDArray[np.int64], offsets: NDArray[np.int64], lanes: int,
+    graph: Graph, degrees: IntArray, order: IntArray, offsets: IntArray, lanes: int,
     n_short: int, n_short_blocks: int,
-) -> NDArray[np.int64]:  # fmt: skip
+) -> IntArray:  # fmt: skip
     """The slot of every directed edge, in the order of the graph's own arrays."""
     rows = np.arange(order.size)
     is_short = rows < n_short
@@ -90,5 +88,5 @@ def _slots(
     first[order] = offsets[block] * lanes + np.where(is_short, rows % lanes, 0)
     stride[order] = np.where(is_short, lanes, 1)
     number = np.arange(graph.indices.size) - np.repeat(graph.indptr[:-1].astype(np.int64), degrees)
-    slot: NDArray[np.int64] = np.repeat(first, degrees) + number * np.repeat(stride, degrees)
+    slot: IntArray = np.repeat(first, degrees) + number * np.repeat(stride, degrees)
     return slot

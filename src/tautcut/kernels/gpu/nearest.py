@@ -4,21 +4,17 @@ nearest of them and a few to spare measured again as differences, which rounding
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from tautcut.arrays import Array, FloatArray, IndexArray
 from tautcut.kernels import gpu
 
 _BLOCK_BYTES = 2 << 30  # of distances at a time: enough to fill a GPU, little of its memory
 _SPARE = 8  # candidates beyond k that are measured again: products round, and may misplace the last few
 
 
-def nearest_on_gpu(
-    points: NDArray[Any], k: int, *, device: str | None = None
-) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+def nearest_on_gpu(points: Array, k: int, *, device: str | None = None) -> tuple[IndexArray, FloatArray]:
     """The k nearest other points of each, nearest first, ties by their number; and their squared distances."""
     device = device or gpu.DEVICE
     centred = np.asarray(points - points.mean(axis=0), dtype=np.float32)
