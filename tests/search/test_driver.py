@@ -261,11 +261,13 @@ def test_what_labels_and_two_clusters_leave_of_an_effort() -> None:
     labels = np.full(60, -1)
     labels[:3] = 0, 1, 2
     named = Task(Problem(ROUGH.graph, 3, labels=labels), Plan(init="random"))
-    assert named.init == "labels"
+    assert named.init("multilevel") == "labels"
     assert named.effort == Effort(is_refined=True, combinations=EFFORTS["short"].combinations)
     assert Task(named.problem, Plan(search="none")).effort == Effort()
     own = np.full((60, 3), 1 / 3)
-    assert Task(named.problem, Plan(init=own)).init is own
+    assert Task(named.problem, Plan(init=own)).init("multilevel") is own
+    assert Task(ROUGH, Plan()).init("ncut-seeds") == "ncut-seeds"
+    assert Task(ROUGH, Plan(init="random")).init("ncut-seeds") == "random"
     pair = Task(Problem(ROUGH.graph, 2), Plan())
     assert pair.effort == replace(EFFORTS["short"], children=0, generations=0)
     assert Task(ROUGH, Plan()).effort is EFFORTS["short"]

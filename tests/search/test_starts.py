@@ -134,7 +134,7 @@ def test_with_labels_a_start_is_the_labels_propagated(init: str) -> None:
     labels = np.full(60, -1)
     labels[[0, 23, 44]] = 0, 1, 2
     problem = Problem(planted_graph(3, 20, seed=0), 3, labels=labels)
-    F = start(problem, Task(problem, Plan(init=init)).init)
+    F = start(problem, Task(problem, Plan(init=init)).init("multilevel"))
     L = np.diag(problem.graph.degrees) - problem.graph.to_scipy().toarray()
     B = (labels[:, None] == np.arange(3)).astype(float)
     np.testing.assert_allclose(F, np.linalg.solve(np.eye(60) + L, B), atol=1e-5)

@@ -57,8 +57,7 @@ def best_of_starts(
     task = Task(problem, plan, tuple(observers), plan.stop.deadline())
     _ = task.smallest  # refused, if it cannot be, before anything is computed
     if is_trivial(problem):
-        init = "multilevel" if isinstance(task.init, str) and task.init == "auto" else task.init
-        return solve(problem, start_maker(problem, init, rng=rng)(0, rng))
+        return solve(problem, start_maker(problem, task.init("multilevel"), rng=rng)(0, rng))
     result = _search(_searcher_for(task), task, rng)
     if result.partition.has_empty_cluster:
         warnings.warn(str(Status.COLLAPSED), CollapseWarning, stacklevel=2)

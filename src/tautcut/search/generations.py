@@ -38,8 +38,7 @@ class GenerationSearcher:
 
     def __init__(self, task: Task) -> None:
         self._task, self._effort, self._problem = task, task.effort, task.problem
-        is_auto = isinstance(task.init, str) and task.init == "auto"
-        self._init = "ncut-seeds" if is_auto else task.init
+        self._init = task.init("ncut-seeds")
         self._gpu = devices.gpu_engine(task.problem, task.plan.dtype)
         self._gpu.starts_that_fit()  # refuses what is too large before anything is made
         self._moves = self._gpu.moves(task.smallest)

@@ -57,8 +57,7 @@ class MultilevelSearcher:
 
     def __init__(self, task: Task) -> None:
         self._task, self._effort = task, task.effort
-        is_auto = isinstance(task.init, str) and task.init == "auto"
-        self._init = "multilevel" if is_auto else task.init
+        self._init = task.init("multilevel")
         is_multilevel = isinstance(self._init, str) and self._init == "multilevel"
         # Partitions that the search takes as they are, before Algorithm 1 runs at all.
         self._are_searched = is_multilevel and self._effort.start_factor > 0 and task.plan.algorithm == "fast"

@@ -108,10 +108,13 @@ class Task:
         # merging and splitting needs a third cluster
         return effort if self.problem.n_clusters > 2 else replace(effort, children=0, generations=0)
 
-    @property
-    def init(self) -> str | ArrayLike:
-        """The plan's `init`; where labels are fixed, every named start is theirs."""
-        return "labels" if self.problem.has_labels and isinstance(self.plan.init, str) else self.plan.init
+    def init(self, own: str) -> str | ArrayLike:
+        """The plan's `init`, "auto" being a searcher's own; where labels are fixed, every named start is theirs."""
+        if not isinstance(self.plan.init, str):
+            return self.plan.init
+        if self.problem.has_labels:
+            return "labels"
+        return own if self.plan.init == "auto" else self.plan.init
 
     @cached_property
     def smallest(self) -> IntArray:

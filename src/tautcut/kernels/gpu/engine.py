@@ -84,7 +84,7 @@ class GpuKernels:
 
     @cached_property
     def lipschitz(self) -> float:
-        """An upper bound of ‖K‖₂, as `tautcut.kernels.gradient_norm` finds it."""
+        """An upper bound of ‖K‖₂, as `tautcut.kernels.protocol.gradient_norm` finds it."""
         squared = self.tensors["weights"] ** 2 if self.is_weighted else self.tensors["weights"]
         x = torch.ones((1, self.problem.n_vertices, 1), device=self.device)
         # W∘W x at x = 1 is the degrees; −L x vanishes there, so they are summed on the host.
