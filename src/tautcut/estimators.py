@@ -8,9 +8,10 @@ import os
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -34,8 +35,10 @@ from tautcut.graph.neighbors import Metric, Weights, nearest, neighbor_graph
 from tautcut.kernels.devices import exact_finder, resolved
 from tautcut.problem import Problem, lam_of_prior
 from tautcut.records.records import plain_setting
+from tautcut.search.certainty import label_quality
 from tautcut.search.driver import best_of_starts
 from tautcut.search.plan import Plan
+from tautcut.search.transduction import transduce
 
 AFFINITIES = ("knn", "precomputed")
 
@@ -51,7 +54,7 @@ class _MTVEstimator(BaseEstimator):
     n_neighbors: int = 10
     metric: Metric = "euclidean"
     weights: Weights = "binary"
-    class_prior: ArrayLike | None = None
+    class_prior: ArrayLike | str | None = None
     init: str | ArrayLike = "auto"
     n_init: int | Literal["auto"] = "auto"
     algorithm: Literal["fast", "paper"] = "fast"
@@ -84,7 +87,8 @@ class _MTVEstimator(BaseEstimator):
         self.nodes_ = range(graph.n_vertices) if names is None else names
         return graph
 
-    def _fit_problem(self, problem: Problem, rng: np.random.Generator) -> Result:
+    def _run(self, search: Callable[..., Result], rng: np.random.Generator) -> Result:
+        """What the search finds by the plan of the parameters, kept."""
         plan = Plan(
             init=self.init, n_init=self.n_init, algorithm=self.algorithm, search=self.search,
             min_cluster_size=self.min_cluster_size, stop=StopRule(tol=self.tol, max_iter=self.max_iter),
@@ -92,9 +96,9 @@ class _MTVEstimator(BaseEstimator):
         )  # fmt: skip
         with ExitStack() as stack:
             bars = [stack.enter_context(ProgressBar(resolved(self.device)))] if self.verbose else []
-            result = best_of_starts(problem, plan, rng=rng, observers=bars)
+            result = search(plan=plan, rng=rng, observers=bars)
         self.result_ = result
-        self.graph_ = problem.graph
+        self.graph_ = result.problem.graph
         self.memberships_ = result.memberships
         self.energy_ = result.partition.energy
         self.relaxed_energy_ = result.relaxed_energy
@@ -105,7 +109,8 @@ class _MTVEstimator(BaseEstimator):
 
     @property
     def confidence_(self) -> FloatArray:
-        """How firmly the neighbours of each point agree on its label, from 0 to 1, shape (n_samples,)."""
+        """How sure the label of each point is, from 0 to 1, shape (n_samples,)."""
+        check_is_fitted(self, "result_")
         return self.result_.confidence
 
     def report(
@@ -165,7 +170,7 @@ class _MTVEstimator(BaseEstimator):
         X : array-like or sparse matrix of shape (n_new, n_features)
             New points; with `affinity="precomputed"`, their similarities to the fitted ones, (n_new, n_samples).
         """
-        largest = self._memberships_of(X).argmax(axis=1)
+        largest = self._mean_of(self._shares_to_ask(), X).argmax(axis=1)
         return np.asarray(self._names()[largest])
 
     def labels_by_node(self) -> dict[Any, Any]:
@@ -187,19 +192,22 @@ class _MTVEstimator(BaseEstimator):
         """What the clusters are called: their numbers, or the classes."""
         return np.arange(self.result_.problem.n_clusters)
 
-    def _memberships_of(self, X: Any) -> FloatArray:
-        """Memberships of new points: the mean over their nearest neighbours in the training data.
+    def _shares_to_ask(self) -> FloatArray:
+        """What `predict` averages over the neighbours of a new point, a row for each fitted one."""
+        check_is_fitted(self, "result_")
+        return self.result_.memberships
+
+    def _mean_of(self, rows: FloatArray, X: Any) -> FloatArray:
+        """The mean of these rows, one for each fitted point, over the nearest of them to each new point.
 
         With `affinity="precomputed"`, X holds the (n_new, n_train) similarities, and they weight the mean.
         """
-        check_is_fitted(self, "memberships_")
         if self.affinity == "precomputed":
-            return _weighted_mean(X, self.memberships_)
+            return _weighted_mean(X, rows)
         X = validate_data(self, X, accept_sparse="csr", reset=False, dtype="numeric")
-        n_train = self.memberships_.shape[0]
-        k = _affordable_neighbors(self.n_neighbors, n_train)
+        k = _affordable_neighbors(self.n_neighbors, len(rows))
         neighbors, _ = nearest(self._X_fit, X, k, metric=self.metric)
-        return np.asarray(self.memberships_[neighbors].mean(axis=1))
+        return np.asarray(rows[neighbors].mean(axis=1))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -289,7 +297,8 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     labels_ : ndarray of shape (n_samples,)
         The cluster of each point, from 0 to n_clusters − 1. The numbers themselves mean nothing.
     memberships_ : ndarray of shape (n_samples, n_clusters)
-        How far each point belongs to each cluster: rows are ≥ 0 and sum to 1, and the largest entry is the label's.
+        The relaxed F of Algorithm 1: rows are ≥ 0 and sum to 1, and the largest entry is the label's. How sure a label
+        is, they do not say; `confidence_` does.
     confidence_ : ndarray of shape (n_samples,)
         How firmly the neighbours of each point agree on its cluster, from 0 (they are divided) to 1 (all in one).
     energy_ : float
@@ -342,31 +351,34 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         R = cluster_count(self.n_clusters)
         rng = generator(self.random_state)
         problem = Problem(self._graph_of(X, rng), R, lam_of_prior(self.class_prior, R))
-        self.labels_ = self._fit_problem(problem, rng).partition.labels
+        self.labels_ = self._run(partial(best_of_starts, problem), rng).partition.labels
         self._n_features_out = problem.n_clusters
         return self
 
     def transform(self, X: Any) -> FloatArray:
         """The memberships of new points: the mean over their nearest fitted points, shape (n_new, n_clusters)."""
-        return self._memberships_of(X)
+        return self._mean_of(self._shares_to_ask(), X)
 
 
 @dataclass(eq=False, repr=False)
 class MTVClassifier(ClassifierMixin, _MTVEstimator):
     """Label every point from a few labelled ones, which keep their labels.
 
-    Minimises the same balanced cut as :class:`MTVClustering`, over the partitions that agree with the labels given. A
-    wrong label is therefore kept too, though its neighbours seldom follow it; `predict` on the fitted points shows
-    which labels their neighbours contradict.
+    Minimises the same balanced cut as :class:`MTVClustering`, over the partitions that agree with the labels given.
+    Then points at the boundary of two classes follow the labels near them (not with `search="none"`). A wrong label
+    is kept too, though its neighbours seldom follow it; `predict` on the fitted points shows which labels their
+    neighbours contradict.
 
     Parameters
     ----------
     affinity, n_neighbors, metric, weights, algorithm, search, min_cluster_size, max_iter, tol, device, dtype, n_jobs, \
 verbose, random_state
         As for :class:`MTVClustering`.
-    class_prior : array-like of shape (n_classes,), default None
+    class_prior : "auto", array-like of shape (n_classes,) or None, default "auto"
         The share of all points that each class is expected to hold, in the order of `classes_`; the shares sum to 1.
-        None expects equal shares. Do not count the given labels to get them, unless they were drawn at random.
+        "auto" estimates them from how the labels spread over the graph, and takes equal shares where the labels are
+        too few to tell; None expects equal shares. Do not count the given labels to get them, unless they were drawn
+        at random.
     init : {"auto", "multilevel", "ncut-seeds", "ncut", "random"} or array (n_samples, n_classes), default "auto"
         Where runs start. With labels every name means the same: the known labels spread over the graph by (I + L)⁻¹.
         An array is your own start, one row for each point; the rows of labelled points are replaced by their labels.
@@ -377,12 +389,18 @@ verbose, random_state
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels that were given, sorted. A class without a label is never predicted.
+    class_prior_ : ndarray of shape (n_classes,)
+        The shares that were used.
     transduction_ : ndarray of shape (n_samples,)
         A label for every point; the known ones are kept.
     memberships_ : ndarray of shape (n_samples, n_classes)
-        How far each point belongs to each class, in the order of `classes_`: rows are ≥ 0 and sum to 1.
+        The relaxed F of Algorithm 1, in the order of `classes_`: rows are ≥ 0 and sum to 1. They are not probabilities.
     confidence_ : ndarray of shape (n_samples,)
-        How firmly the neighbours of each point agree on its class, from 0 (they are divided) to 1 (all in one).
+        The chance that the label of each point is right, estimated from its neighbourhood and the labels given; 1 where
+        the label was given.
+    label_quality_ : ndarray of shape (n_samples,)
+        How far the neighbours of each labelled point bear its label out: the share of its edge weight that goes to its
+        own class, NaN for points without a label. One below ½ may be a mistake.
     energy_, relaxed_energy_, status_, n_iter_, history_, result_, graph_, nodes_, n_features_in_, feature_names_in_
         As for :class:`MTVClustering`, of `transduction_`.
 
@@ -398,6 +416,8 @@ verbose, random_state
     >>> bool((model.transduction_ == y).mean() > 0.9)
     True
     """
+
+    class_prior: ArrayLike | Literal["auto"] | None = field(default="auto", kw_only=True)
 
     def fit(self, X: Any, y: Any) -> MTVClassifier:
         """Label every row of X, or every vertex of the graph X.
@@ -415,17 +435,32 @@ verbose, random_state
         rng = generator(self.random_state)
         graph = self._graph_of(X, rng)
         self.classes_, codes = encode_labels(_in_order(y, self.nodes_), graph.n_vertices)
-        R = self.classes_.size
-        problem = Problem(graph, R, lam_of_prior(self.class_prior, R), codes)
-        self.transduction_ = self.classes_[self._fit_problem(problem, rng).partition.labels]
+        search = partial(transduce, graph, codes, self.classes_.size, class_prior=self.class_prior)
+        result = self._run(search, rng)
+        self.class_prior_ = result.problem.shares
+        self.transduction_ = self.classes_[result.partition.labels]
         return self
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """The memberships of new points, columns in the order of `classes_`: the mean over their nearest fitted points.
+        """The chance of each class, in the order of `classes_`: for new points the mean over their nearest fitted ones.
 
-        They are shares of the neighbourhood, not calibrated probabilities.
+        Those of the fitted points themselves are `result_.probabilities`; the label's own is `confidence_`.
         """
-        return self._memberships_of(X)
+        return self._mean_of(self._shares_to_ask(), X)
+
+    def _shares_to_ask(self) -> FloatArray:
+        check_is_fitted(self, "result_")
+        return cast("FloatArray", self.result_.probabilities)
+
+    @property
+    def label_quality_(self) -> FloatArray:
+        """How far the neighbours of each labelled point bear its label out, shape (n_samples,); NaN without a label.
+
+        The share of the point's edge weight that goes to points of its own class. A label below ½ may be a mistake.
+        """
+        check_is_fitted(self, "result_")
+        problem = self.result_.problem
+        return label_quality(problem.graph, self.result_.partition.labels, problem.labels)
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """The share of right predictions on X; rows whose label is unknown (−1, None or NaN) do not count."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from tautcut.algorithm.stopping import Status
 from tautcut.arrays import FloatArray, RealArray
 from tautcut.graph.diagnostics import confidence
@@ -45,6 +47,8 @@ class Result:
     last_memberships : ndarray of shape (n_vertices, n_clusters)
         The last F, the one that Algorithm 1 ended with; it may be sharper than `memberships`, and no better. From a
         GPU it comes in single precision.
+    probabilities : ndarray of shape (n_vertices, n_clusters), or None
+        The chance of each class at each vertex, where labels were given; see `tautcut.search.certainty`.
     """
 
     problem: Problem
@@ -54,6 +58,7 @@ class Result:
     status: Status
     history: tuple[Step, ...]
     last_memberships: RealArray
+    probabilities: FloatArray | None = None
 
     @property
     def n_iter(self) -> int:
@@ -62,5 +67,10 @@ class Result:
 
     @cached_property
     def confidence(self) -> FloatArray:
-        """How firmly the neighbours of each vertex agree on its cluster, shape (n_vertices,); computed once."""
+        """How sure each vertex's label is, from 0 to 1, shape (n_vertices,); computed once.
+
+        The chance that it is right, where labels were given; without any, how firmly its neighbours agree on it.
+        """
+        if self.probabilities is not None:
+            return np.asarray(self.probabilities[np.arange(self.problem.n_vertices), self.partition.labels])
         return confidence(self.problem.graph, self.partition.labels, self.problem.n_clusters)

@@ -1,6 +1,6 @@
-"""The two spectral tools that starts and baselines are built from: the R-way normalised cut with the Yu-Shi
-discretisation, and the diffusion (I + L)⁻¹ of indicator columns. Both first divide the weights by their mean, so that
-neither depends on their unit. This module never sees an energy, a label or a problem.
+"""What is computed with the Laplacian: the R-way normalised cut with the Yu-Shi discretisation, the diffusion (I + L)⁻¹
+of indicator columns, and the harmonic extension of labels. All of them first divide the weights by their mean, so that
+none depends on their unit. This module never sees an energy or a problem.
 """
 
 from __future__ import annotations
@@ -131,11 +131,61 @@ def diffuse(graph: Graph, B: FloatArray, *, tol: float = 1e-6, max_iter: int = 5
     B = np.ascontiguousarray(B, dtype=np.float64)
     # Starting at the Jacobi step makes the residual of an isolated vertex exactly zero for ever.
     X = inverse_diagonal * B
+    return _conjugate_gradients(A, B, X, inverse_diagonal, tol**2 * _column_dots(B, B), max_iter)
+
+
+def harmonic(graph: Graph, labels: IntArray, n_classes: int, *, tol: float = 1e-2, max_iter: int = 200) -> FloatArray:
+    """The harmonic extension of labels: u = e_r where the label is r, and L u = 0 elsewhere.
+
+    u_ir is the chance that a random walk from i meets a label of class r first. By conjugate gradients, as in
+    `diffuse`, from the barycentre 1/R, which is kept where no label can be reached.
+
+    Parameters
+    ----------
+    graph : Graph
+    labels : ndarray of int, (n_vertices,)
+        The class of each labelled vertex, −1 for the others.
+    n_classes : int
+        R, the number of columns.
+    tol : float
+        A column is done once its residual has fallen to this share of the first.
+    max_iter : int
+        Bound on the iterations.
+
+    Returns
+    -------
+    ndarray of float64, (n_vertices, n_classes)
+        Rows sum to one, up to `tol`.
+
+    Examples
+    --------
+    >>> path = Graph.from_edges([(0, 1), (1, 2), (2, 3)])
+    >>> harmonic(path, np.array([0, -1, -1, 1]), 2, tol=1e-9)[1].round(3).tolist()
+    [0.667, 0.333]
+    """
+    free = np.flatnonzero(labels < 0)
+    U = np.asarray(labels[:, None] == np.arange(n_classes)).astype(np.float64)
+    if not free.size:
+        return U
+    L = _laplacian_of(unit_mean_adjacency(graph))[free]
+    B = -np.asarray(L @ U)
+    A = L[:, free]
+    diagonal = A.diagonal()[:, None]
+    inverse_diagonal = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)
+    X = np.full_like(B, 1.0 / n_classes)
+    residual = B - A @ X
+    U[free] = _conjugate_gradients(A, B, X, inverse_diagonal, tol**2 * _column_dots(residual, residual), max_iter)
+    return U
+
+
+def _conjugate_gradients(
+    A: SparseMatrix, B: FloatArray, X: FloatArray, inverse_diagonal: FloatArray, threshold: FloatArray, max_iter: int
+) -> FloatArray:
+    """X, changed in place until ‖B − A X‖² ≤ threshold in each column, or until the iterations are spent."""
     residual = B - A @ X
     Z = inverse_diagonal * residual
     P = Z.copy()
     rho = _column_dots(residual, Z)
-    threshold = tol**2 * _column_dots(B, B)
     for _ in range(max_iter):
         is_active = _column_dots(residual, residual) > threshold
         if not is_active.any():

@@ -238,7 +238,7 @@ METHODS: dict[str, dict[str, Callable[[RunSpec, LabelledGraph], RunRecord]]] = {
         ),
         "tautcut": _cluster,
     },
-    "table2": {"MTV": partial(_classify, **_AS_PRINTED), "tautcut": _classify},
+    "table2": {"MTV": partial(_classify, class_prior=None, **_AS_PRINTED), "tautcut": _classify},
 }
 WITH_STARTS = ("LSD", "NMFR", "MTV")
 TABLES: dict[str, Callable[..., list[RunSpec]]] = {"table1": table1, "table2": table2}

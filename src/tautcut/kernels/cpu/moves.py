@@ -86,6 +86,17 @@ def descend(
     return moved, cut, sizes
 
 
+def settle(graph: Graph, labels: IntArray, pull: FloatArray, is_fixed: BoolArray) -> IntArray:
+    """Move single vertices to the cluster that holds them most, by the weight of their edges into it and its `pull`.
+
+    Each move lowers Σ_r Cut(A_r) plus the pull that vertices forgo, which ends the descent. `pull` has shape
+    (n_vertices, n_clusters); fixed vertices stay.
+    """
+    moved = np.array(labels, dtype=np.int64)
+    _settle(graph.indptr, graph.indices, graph.weights, moved, np.ascontiguousarray(pull, dtype=np.float64), is_fixed)
+    return moved
+
+
 def induced(level: Level, members: IntArray) -> Level:
     """The level on `members` alone, renumbered in their order."""
     place = np.full(level.n_vertices, -1, dtype=np.int64)
@@ -120,6 +131,31 @@ def _level(
     for array in arrays:
         array.setflags(write=False)
     return Level(*arrays)
+
+
+@compiled
+def _settle(
+    indptr: IntArray, indices: Array, weights: FloatArray, labels: IntArray, pull: FloatArray, is_fixed: BoolArray
+) -> None:
+    hold = np.empty(pull.shape[1])
+    for _ in range(_MAX_SWEEPS):
+        has_moved = False
+        for i in range(labels.size):
+            if is_fixed[i]:
+                continue
+            hold[:] = pull[i]
+            for e in range(indptr[i], indptr[i + 1]):
+                hold[labels[indices[e]]] += weights[e]
+            best = labels[i]
+            least = hold[best] * (1 + _LEAST_GAIN)
+            for r in range(hold.size):
+                if hold[r] > least:
+                    best, least = r, hold[r]
+            if best != labels[i]:
+                labels[i] = best
+                has_moved = True
+        if not has_moved:
+            break
 
 
 @compiled

@@ -1,0 +1,117 @@
+"""From a few given labels to all of them: how the labels spread over the graph, the class shares that this suggests,
+the balanced cut with the labels fixed, and a last pass in which they weigh on the boundary between the classes. It
+looks at no label but those given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tautcut.algorithm.observers import Observer
+from tautcut.algorithm.results import Result
+from tautcut.arrays import BoolArray, FloatArray, IntArray
+from tautcut.checks import one_of
+from tautcut.graph import Graph
+from tautcut.graph.laplacian import harmonic
+from tautcut.kernels.cpu.moves import settle
+from tautcut.problem import Problem, lam_of_prior
+from tautcut.search.certainty import class_probabilities
+from tautcut.search.driver import agreeing_memberships, best_of_starts
+from tautcut.search.plan import Plan, Task
+
+_BACKGROUND_ROUNDS = 10
+_SURPRISE = (0.58, 0.45, 0.2)  # from which distance on shares are told from equal ones (decision 0024)
+_CREDIBLE = (0.9, 0.3)  # and up to which they are believed
+_STRENGTH = 2.0  # of the labels' evidence, in the vertex's own degree (decision 0025)
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What the labels say of every vertex, of shape (n_vertices, n_classes).
+
+    The harmonic extension u of the labels, above its background: with few labels u is nearly constant away from them,
+    at a level b_r that says where the labels of class r lie and nothing about the vertex. b_r is the median of u_r
+    over the vertices that are not nearest to r, and the evidence is (u_r − b_r) / (1 − b_r).
+    """
+
+    values: FloatArray
+    is_reached: BoolArray
+    labels: IntArray
+
+    @classmethod
+    def of_labels(cls, graph: Graph, labels: IntArray, n_classes: int) -> Evidence:
+        U = harmonic(graph, labels, n_classes)
+        values, nearest = U, U.argmax(axis=1)
+        for _ in range(_BACKGROUND_ROUNDS):
+            background = np.array([_median(U[nearest != r, r]) for r in range(n_classes)])
+            values = (U - background) / (1.0 - background)
+            before, nearest = nearest, values.argmax(axis=1)
+            if np.array_equal(before, nearest):
+                break
+        return cls(values, np.ptp(U, axis=1) > 0, labels)
+
+    @property
+    def n_classes(self) -> int:
+        return int(self.values.shape[1])
+
+    def shares(self) -> FloatArray:
+        """The share of the vertices that each class holds, or equal shares where the labels are too few to tell.
+
+        The fewer labels there are, the further from equal an estimate has to be before it is taken for more than
+        chance; and one that leaves next to nothing to most classes is a failed propagation (decision 0024).
+        """
+        R = self.n_classes
+        nearest = np.where(self.labels >= 0, self.labels, self.values.argmax(axis=1))
+        shares = np.bincount(nearest[self.is_reached | (self.labels >= 0)], minlength=R).astype(np.float64)
+        shares /= shares.sum()
+        per_class = R / (1.0 / np.bincount(self.labels[self.labels >= 0], minlength=R)).sum()
+        scale, decay, least = _SURPRISE
+        surprising = max(scale * per_class**-decay, least)
+        credible = _CREDIBLE[0] * per_class ** _CREDIBLE[1]
+        distance = np.abs(shares - 1.0 / R).sum()
+        return shares if surprising < distance <= credible else np.full(R, 1.0 / R)
+
+
+def transduce(
+    graph: Graph, labels: IntArray, n_classes: int, *, class_prior: ArrayLike | str | None, plan: Plan,
+    rng: np.random.Generator, observers: Iterable[Observer] = (),
+) -> Result:  # fmt: skip
+    """A class for every vertex; `class_prior` is as `MTVClassifier` has it."""
+    if isinstance(class_prior, str):
+        one_of("class_prior", class_prior, ("auto",), otherwise=", shares that sum to 1, or None")
+    evidence = Evidence.of_labels(graph, labels, n_classes)
+    shares = evidence.shares() if isinstance(class_prior, str) else class_prior
+    problem = Problem(graph, n_classes, lam_of_prior(shares, n_classes), labels)
+    result = best_of_starts(problem, plan, rng=rng, observers=observers)
+    task = Task(problem, plan)
+    if task.effort.is_refined:
+        result = heed(result, evidence, task.smallest)
+    probabilities = class_probabilities(
+        graph, result.partition.labels, labels, np.maximum(evidence.values, 0.0),
+        is_even=np.allclose(problem.shares, 1.0 / n_classes),
+    )  # fmt: skip
+    return replace(result, probabilities=probabilities)
+
+
+def heed(result: Result, evidence: Evidence, smallest: IntArray) -> Result:
+    """The partition after a descent of its cut with one more vertex per class, joined to all by the evidence.
+
+    The balanced cut alone leaves a label alone in a sea of another class where going round it is cheap. A class that
+    is large enough stays so, or nothing is moved.
+    """
+    problem, partition = result.problem, result.partition
+    pull = _STRENGTH * problem.graph.degrees[:, None] * np.maximum(evidence.values, 0.0)
+    labels = settle(problem.graph, partition.labels, pull, problem.is_labelled)
+    settled = problem.partition(labels)
+    if ((settled.sizes < smallest) & (partition.sizes >= smallest)).any():
+        return result
+    return replace(result, partition=settled, memberships=agreeing_memberships(result.memberships, labels))
+
+
+def _median(values: FloatArray) -> float:
+    """The median, below one; 0 where there is nothing."""
+    return float(np.clip(np.median(values), 0.0, 1.0 - 1e-3)) if values.size else 0.0

@@ -1,0 +1,186 @@
+"""Given labels: what they say of every vertex, the shares that follow, and what they change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from sklearn.datasets import load_digits, make_blobs
+
+from strategies import graphs
+from tautcut import Graph, MTVClassifier, Problem, knn_graph
+from tautcut.errors import InputError
+from tautcut.graph.laplacian import harmonic, laplacian
+from tautcut.kernels.cpu.moves import settle
+from tautcut.problem import cuts
+from tautcut.search.certainty import class_probabilities, label_quality
+from tautcut.search.transduction import Evidence
+
+
+def blobs(sizes: tuple[int, ...], *, spread: float = 1.0, seed: int = 0) -> tuple[Any, Any]:
+    angles = 2 * np.pi * np.arange(len(sizes)) / len(sizes)
+    centers = 6 * np.column_stack([np.cos(angles), np.sin(angles)])
+    return make_blobs(sizes, centers=centers, cluster_std=spread, random_state=seed)
+
+
+def drawn(truth: Any, per_class: int, seed: int = 0) -> Any:
+    rng = np.random.default_rng(seed)
+    labels = np.full(truth.size, -1)
+    for r in np.unique(truth):
+        labels[rng.choice(np.flatnonzero(truth == r), per_class, replace=False)] = r
+    return labels
+
+
+def test_the_harmonic_extension_solves_the_laplace_equation() -> None:
+    X, truth = blobs((60, 60, 60))
+    graph, labels = knn_graph(X, 8), drawn(truth, 3)
+    U = harmonic(graph, labels, 3, tol=1e-10, max_iter=1000)
+    free = labels < 0
+    np.testing.assert_array_equal(U[~free], np.eye(3)[labels[~free]])
+    assert np.abs((laplacian(graph) @ U)[free]).max() < 1e-6
+    np.testing.assert_allclose(U.sum(axis=1), 1, atol=1e-6)
+
+
+def test_where_no_label_can_be_reached_the_extension_is_even() -> None:
+    graph = Graph.from_edges([(0, 1), (2, 3)], n_vertices=5)
+    U = harmonic(graph, np.array([0, -1, -1, -1, 1]), 2)
+    np.testing.assert_allclose(U, [[1, 0], [1, 0], [0.5, 0.5], [0.5, 0.5], [0, 1]])
+
+
+def test_evidence_sees_past_the_background_that_few_labels_leave() -> None:
+    """With one label per class the extension is nearly flat: its largest entry is of one class nearly everywhere."""
+    rng = np.random.default_rng(0)
+    X, truth = make_blobs(4 * [600], n_features=20, centers=rng.normal(0, 0.7, (4, 20)), random_state=0)
+    graph, labels = knn_graph(X, 10), drawn(truth, 1, seed=3)
+    flat = harmonic(graph, labels, 4).argmax(axis=1)
+    evidence = Evidence.of_labels(graph, labels, 4)
+    assert (evidence.values.argmax(axis=1) == truth).mean() > (flat == truth).mean()
+
+
+@pytest.mark.parametrize("per_class", [5, 20])
+def test_shares_of_uneven_classes_are_estimated(per_class: int) -> None:
+    X, truth = blobs((600, 120, 600, 120), spread=1.3)
+    shares = Evidence.of_labels(knn_graph(X, 10), drawn(truth, per_class), 4).shares()
+    assert np.abs(shares - np.bincount(truth) / truth.size).sum() < 0.1
+
+
+def test_too_few_labels_leave_shares_equal() -> None:
+    X, truth = blobs((300, 300, 300), spread=2.5)
+    for seed in range(5):
+        shares = Evidence.of_labels(knn_graph(X, 10), drawn(truth, 1, seed=seed), 3).shares()
+        np.testing.assert_array_equal(shares, np.full(3, 1 / 3))
+
+
+def test_the_classifier_says_which_shares_it_used() -> None:
+    X, truth = blobs((600, 100), spread=2.5)
+    labels = drawn(truth, 5)
+    auto = MTVClassifier(random_state=0).fit(X, labels)
+    equal = MTVClassifier(class_prior=None, random_state=0).fit(X, labels)
+    told = MTVClassifier(class_prior=[0.7, 0.3], random_state=0).fit(X, labels)
+    assert abs(auto.class_prior_[0] - 6 / 7) < 0.05
+    np.testing.assert_allclose(equal.class_prior_, [0.5, 0.5])
+    np.testing.assert_allclose(told.class_prior_, [0.7, 0.3])
+    with pytest.raises(InputError, match=r"class_prior.*'equal'"):
+        MTVClassifier(class_prior="equal").fit(X, labels)
+
+
+def test_uneven_classes_need_no_prior() -> None:
+    X, truth = blobs((800, 160, 800, 160), spread=2.2)
+    labels = drawn(truth, 10)
+    free = labels < 0
+
+    def accuracy(prior: Any) -> float:
+        found = MTVClassifier(class_prior=prior, random_state=0).fit(X, labels).transduction_
+        return float((found == truth)[free].mean())
+
+    assert accuracy("auto") > accuracy(np.bincount(truth) / truth.size) - 0.02
+    assert accuracy("auto") > accuracy(None)
+
+
+@given(graph=graphs(max_vertices=12))
+def test_settling_lowers_the_cut_with_the_pull_and_moves_nothing_fixed(graph: Graph) -> None:
+    rng = np.random.default_rng(graph.n_vertices)
+    R = 3
+    labels = rng.integers(0, R, graph.n_vertices)
+    pull = rng.random((graph.n_vertices, R)) * (1 + graph.degrees[:, None])
+    is_fixed = rng.random(graph.n_vertices) < 0.3
+
+    def cost(one: Any) -> float:
+        return float(cuts(graph, one, R).sum() / 2 - pull[np.arange(one.size), one].sum())
+
+    settled = settle(graph, labels, pull, is_fixed)
+    np.testing.assert_array_equal(settled[is_fixed], labels[is_fixed])
+    assert cost(settled) <= cost(labels) + 1e-9 * (1 + abs(cost(labels)))
+
+
+def test_labels_in_plenty_are_not_overruled() -> None:
+    """Uneven digits with 20 labels per class: the balanced cut alone does worse than the labels' own spread."""
+    X, truth = load_digits(return_X_y=True)
+    rng = np.random.default_rng(0)
+    kept = np.flatnonzero((truth % 2 == 0) | (rng.random(truth.size) < 0.2))
+    graph, truth = knn_graph(X[kept], 10), truth[kept]
+    right: dict[str, list[float]] = {"search": [], "cut": [], "spread": []}
+    for seed in range(3):
+        labels = drawn(truth, 20, seed=seed)
+        free = labels < 0
+        for name, found in {
+            "search": MTVClassifier(affinity="precomputed", random_state=0).fit(graph, labels).transduction_,
+            "cut": MTVClassifier(affinity="precomputed", search="none", random_state=0)
+            .fit(graph, labels)
+            .transduction_,
+            "spread": harmonic(graph, labels, 10).argmax(axis=1),
+        }.items():
+            right[name].append((found == truth)[free].mean())
+    mean = {name: np.mean(values) for name, values in right.items()}
+    assert mean["search"] > mean["cut"]
+    assert mean["search"] > mean["spread"] - 0.01
+
+
+def test_probabilities_lie_on_the_simplex_and_follow_the_labels() -> None:
+    X, truth = blobs((200, 200, 200), spread=3.0)
+    given_labels = drawn(truth, 4)
+    model = MTVClassifier(random_state=0).fit(X, given_labels)
+    P = model.result_.probabilities
+    np.testing.assert_allclose(P.sum(axis=1), 1)
+    assert P.min() >= 0
+    np.testing.assert_array_equal(P.argmax(axis=1), model.result_.partition.labels)
+    np.testing.assert_array_equal(model.confidence_[given_labels >= 0], 1.0)
+    free = given_labels < 0
+    is_right = (model.transduction_ == truth)[free]
+    assert model.confidence_[free][is_right].mean() > model.confidence_[free][~is_right].mean()
+    assert abs(model.confidence_[free].mean() - is_right.mean()) < 0.1
+
+
+def test_one_class_is_certain() -> None:
+    graph = Graph.from_edges([(0, 1), (1, 2)])
+    labels, known = np.zeros(3, dtype=np.int64), np.array([0, -1, -1])
+    np.testing.assert_array_equal(
+        class_probabilities(graph, labels, known, np.ones((3, 1)), is_even=True), np.ones((3, 1))
+    )
+
+
+def test_labels_that_their_neighbors_contradict_have_a_low_quality() -> None:
+    X, truth = blobs((200, 200, 200), spread=1.8)
+    labels = drawn(truth, 20)
+    flipped = np.flatnonzero(labels >= 0)[::7]
+    labels[flipped] = (labels[flipped] + 1) % 3
+    model = MTVClassifier(random_state=0).fit(X, labels)
+    quality = model.label_quality_
+    assert np.isnan(quality[labels < 0]).all()
+    right = np.setdiff1d(np.flatnonzero(labels >= 0), flipped)
+    assert np.median(quality[flipped]) < 0.2 < 0.8 < np.median(quality[right])
+
+
+def test_an_isolated_labelled_vertex_has_no_quality() -> None:
+    graph = Graph.from_edges([(0, 1)], n_vertices=3)
+    quality = label_quality(graph, np.array([0, 0, 1]), np.array([0, -1, 1]))
+    np.testing.assert_array_equal(quality, [1.0, np.nan, np.nan])
+
+
+def test_shares_count_only_what_labels_reach() -> None:
+    edges = [(0, 1), (2, 3), (4, 5), (5, 6), (6, 7), (7, 8), (8, 4)]  # nothing reaches 4 … 8
+    labels = np.array([0, -1, 1, -1, -1, -1, -1, -1, -1])
+    np.testing.assert_allclose(Evidence.of_labels(Graph.from_edges(edges), labels, 2).shares(), [0.5, 0.5])
+    assert Problem(Graph.from_edges(edges), 2, labels=labels).has_labels
