@@ -29,8 +29,9 @@ from tautcut.arrays import Array, BoolArray, FloatArray, IntArray
 from tautcut.checks import UNLABELLED, RandomState, cluster_count, generator, one_of
 from tautcut.errors import GraphWarning, InputError
 from tautcut.graph import Graph
-from tautcut.graph.adapters import vertex_names
-from tautcut.graph.diagnostics import Diagnosis
+from tautcut.graph.adapters import is_graph, vertex_names
+from tautcut.graph.columns import carriers
+from tautcut.graph.diagnostics import Diagnosis, diagnose
 from tautcut.graph.neighbors import Metric, Weights, nearest, neighbor_graph
 from tautcut.kernels.devices import exact_finder, resolved
 from tautcut.problem import Problem, lam_of_prior
@@ -41,6 +42,7 @@ from tautcut.search.plan import Plan
 from tautcut.search.transduction import transduce
 
 AFFINITIES = ("knn", "precomputed")
+_SAMPLED_ROWS = 20_000  # from which the spread of columns is judged
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -71,7 +73,8 @@ class _MTVEstimator(BaseEstimator):
     def _graph_of(self, X: Any, rng: np.random.Generator) -> Graph:
         """The graph that X is, or the nearest-neighbour graph of its rows."""
         names = vertex_names(X)
-        if one_of("affinity", self.affinity, AFFINITIES) == "precomputed":
+        self._X_fit = None
+        if one_of("affinity", self.affinity, AFFINITIES) == "precomputed" or isinstance(X, Graph) or is_graph(X):
             graph = Graph.from_any(X)
             self.n_features_in_ = graph.n_vertices
         else:
@@ -83,7 +86,9 @@ class _MTVEstimator(BaseEstimator):
                 random_state=seeded, finder=exact_finder(self.device),
             )  # fmt: skip
             self._X_fit = X
-        _warn_of_pieces(graph)
+            if self.metric == "euclidean":
+                _warn_of_columns(X, getattr(self, "feature_names_in_", None))
+        _warn_of_pieces(graph, is_given=self._X_fit is None)
         self.nodes_ = range(graph.n_vertices) if names is None else names
         return graph
 
@@ -150,11 +155,19 @@ class _MTVEstimator(BaseEstimator):
         check_is_fitted(self, "result_")
         features = getattr(self, "_X_fit", None) if features is None else features
         names = getattr(self, "feature_names_in_", None) if feature_names is None else feature_names
+        diagnosis = self._diagnosis(names) if diagnosis is None else diagnosis
         return write_page(
             path, self.result_, ids=self.nodes_ if ids is None else ids, features=features, feature_names=names,
             images=images, diagnosis=diagnosis, settings=self._changed_params() if settings is None else settings,
             names=self._names().tolist(),
         )  # fmt: skip
+
+    def _diagnosis(self, names: Sequence[object] | None) -> Diagnosis:
+        """What the graph is like, and the columns that it was made from."""
+        compared = self._X_fit if self.metric == "euclidean" else None
+        made_from: Literal["features", "graph"] = "graph" if self._X_fit is None else "features"
+        R = self.result_.problem.n_clusters
+        return diagnose(self.graph_, R, features=compared, names=names, made_from=made_from)
 
     def _changed_params(self) -> dict[str, Any]:
         """The parameters that differ from their defaults, and how the model is called."""
@@ -202,7 +215,7 @@ class _MTVEstimator(BaseEstimator):
 
         With `affinity="precomputed"`, X holds the (n_new, n_train) similarities, and they weight the mean.
         """
-        if self.affinity == "precomputed":
+        if self._X_fit is None:
             return _weighted_mean(X, rows)
         X = validate_data(self, X, accept_sparse="csr", reset=False, dtype="numeric")
         k = _affordable_neighbors(self.n_neighbors, len(rows))
@@ -233,9 +246,10 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         How many clusters to look for. All of them are found, whether the data has so many or not;
         `tautcut.suggestion.suggest_n_clusters` compares several numbers.
     affinity : {"knn", "precomputed"}, default "knn"
-        What X is. With "knn", X holds features, a row for each point (an array, a scipy sparse matrix, a pandas or
-        polars frame), and the graph is that of the nearest neighbours. With "precomputed", X is itself the graph: a
-        scipy sparse or dense matrix of similarities, a `Graph`, or a graph of networkx or igraph.
+        What a matrix is. With "knn", X holds features, a row for each point (an array, a scipy sparse matrix, a pandas
+        or polars frame), and the graph is that of the nearest neighbours; columns are not scaled, and a `GraphWarning`
+        names those that carry nearly all distances. With "precomputed", X is itself the graph: a scipy sparse or dense
+        matrix of similarities. A `Graph`, or a graph of networkx or igraph, is taken as a graph in either case.
     n_neighbors : int, default 10
         How many neighbours each point is joined to, and how many fitted points `predict` asks about a new one. More
         make the graph smoother, fewer keep thin groups apart. For "knn" alone.
@@ -427,8 +441,8 @@ verbose, random_state
         X : array-like, sparse matrix, frame or graph
             Features or a graph, as `affinity` says.
         y : array-like of shape (n_samples,), or dict
-            The known labels: one entry for each point, with −1, None or NaN where it is unknown; or a dict of the
-            known ones alone, by the name of the point (see `nodes_`).
+            The known labels: one entry for each point, with −1, None, NaN or an empty string where it is unknown; or
+            a dict of the known ones alone, by the name of the point (see `nodes_`).
         """
         if y is None:
             raise InputError("MTVClassifier requires y to be passed, but the target y is None.")
@@ -463,7 +477,7 @@ verbose, random_state
         return label_quality(problem.graph, self.result_.partition.labels, problem.labels)
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """The share of right predictions on X; rows whose label is unknown (−1, None or NaN) do not count."""
+        """The share of right predictions on X; rows whose label is unknown (−1, None, NaN, "") do not count."""
         from sklearn.metrics import accuracy_score
 
         target, known = _target(y)
@@ -477,7 +491,7 @@ verbose, random_state
 
 
 def encode_labels(y: Any, n_vertices: int) -> tuple[Array, IntArray]:
-    """The classes in y, and y as their numbers with −1 where the label is −1, None or NaN."""
+    """The classes in y, and y as their numbers with −1 where the label is −1, None, NaN or empty."""
     target, known = _target(y)
     if target.size != n_vertices:
         check_consistent_length(target, range(n_vertices))
@@ -491,8 +505,10 @@ def _target(y: Any) -> tuple[Array, BoolArray]:
     """The labels as a 1-D array, and which of them are known; one has to be."""
     polars = sys.modules.get("polars")
     is_polars = polars is not None and isinstance(y, polars.Series)
-    # NumPy would make floats of whole numbers where a polars series has missing values.
-    target = np.array(y.to_list(), dtype=object) if is_polars else np.asarray(y)
+    # NumPy would make floats of whole numbers where a polars series has missing values, and strings of −1 and None
+    # where a list has strings too.
+    is_mixed = isinstance(y, list | tuple) and any(isinstance(one, str) for one in y)
+    target = np.array(y.to_list() if is_polars else y, dtype=object) if is_polars or is_mixed else np.asarray(y)
     if target.ndim == 2 and target.shape[1] == 1:
         warnings.warn("A column-vector y was passed when a 1d array was expected.", DataConversionWarning, 4)
         target = target.ravel()
@@ -500,7 +516,7 @@ def _target(y: Any) -> tuple[Array, BoolArray]:
         raise InputError(f"y must be one label per sample; found shape {target.shape}.")
     known = np.array([not _is_unknown(value) for value in target.tolist()], dtype=bool)
     if not known.any():
-        raise InputError("y has no labelled point: every label is −1, None or NaN. Give at least one label.")
+        raise InputError("y has no labelled point: every label is −1, None, NaN or empty. Give at least one label.")
     return target, known
 
 
@@ -542,7 +558,9 @@ def _known_labels(known: Array) -> Array:
 def _is_unknown(value: Any) -> bool:
     if value is None or value is getattr(sys.modules.get("pandas"), "NA", None):
         return True
-    if isinstance(value, str | bytes | bool):
+    if isinstance(value, str | bytes):
+        return not value.strip()
+    if isinstance(value, bool):
         return False
     return bool(value != value or value == UNLABELLED)
 
@@ -556,7 +574,18 @@ def _affordable_neighbors(n_neighbors: int, n_points: int) -> int:
     return n_neighbors
 
 
-def _warn_of_pieces(graph: Graph) -> None:
+def _warn_of_columns(X: Any, names: Sequence[object] | None) -> None:
+    """Say so where a few columns carry nearly all distances; the estimators scale nothing."""
+    found = carriers(X[:: -(-X.shape[0] // _SAMPLED_ROWS)])
+    if found is not None and found.are_too_few:
+        message = (
+            f"{found.sentence(names)}, so the others hardly count. Scale X first, e.g. by "
+            "sklearn.preprocessing.StandardScaler, unless its columns share a unit."
+        )
+        warnings.warn(message, GraphWarning, stacklevel=4)
+
+
+def _warn_of_pieces(graph: Graph, *, is_given: bool) -> None:
     n_isolated = int((np.diff(graph.indptr) == 0).sum())
     n_components = graph.components()[0]
     if n_isolated:
@@ -564,9 +593,10 @@ def _warn_of_pieces(graph: Graph) -> None:
         warnings.warn(message, GraphWarning, stacklevel=4)
     if n_components - n_isolated > 1:
         beside = " beside the isolated vertices" if n_isolated else ""
+        mend = "Add edges" if is_given else "Raise n_neighbors"
         message = (
             f"the graph has {n_components - n_isolated} components{beside}; no cut is needed between them. "
-            "Raise n_neighbors, or cluster them apart, if that is not meant."
+            f"{mend}, or cluster them apart, if that is not meant."
         )
         warnings.warn(message, GraphWarning, stacklevel=4)
 

@@ -11,10 +11,12 @@ import subprocess
 import sys
 import types
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, load_wine
+from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
 from tautcut import Graph, MTVClassifier, MTVClustering, balanced_cut_energy, knn_graph, purity
@@ -23,6 +25,7 @@ from tautcut.algorithm.stopping import Status
 from tautcut.cli import app, main
 from tautcut.formats import read, write_graph
 from tautcut.graph.diagnostics import confidence
+from tautcut.metrics import ari
 from tautcut.problem import Problem
 
 N, R = 400, 10
@@ -398,6 +401,192 @@ def test_labels_that_do_not_fit(folder, few, names, capsys, arguments, words):
     before = names()
     assert words in refused(capsys, "classify", "digits.csv", *arguments)
     assert names() == before
+
+
+# ---------------------------------------------------------------- tables as they are
+
+
+@pytest.fixture(scope="module")
+def wine():
+    return load_wine()
+
+
+@pytest.fixture
+def tables(tmp_path, monkeypatch, wine):
+    """The current folder, and how to write a table of wine into it."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(name, rows=wine.data, names=wine.feature_names):
+        with open(name, "w", newline="") as file:
+            csv.writer(file).writerows([names, *rows])
+
+    return write
+
+
+def labels_of(path) -> list[str]:
+    return [row["label"] for row in rows_of(path)]
+
+
+def test_columns_that_differ_widely_are_scaled_and_it_is_said(tables, wine):
+    tables("wine.csv")
+    result = run("cluster", "wine.csv", "-k", "3", "--json", "--report", "r.html")
+    assert result.exit_code == 0, result.output
+    assert ari([int(label) for label in labels_of("wine-tautcut.csv")], wine.target) > 0.75
+    assert (
+        "Columns are scaled by their standard deviations, because 1 of 13 columns ('proline') carries" in result.stderr
+    )
+    content = json.loads(result.stdout)
+    assert content["scaling"]["how"] == content["settings"]["scale"] == "standard"
+    assert content["scaling"]["carriers"] == ["proline"]
+    shown = content_of(Path("r.html"))
+    assert shown["settings"]["scale"] == "standard"
+    assert any(one["name"] == "columns" and one["severity"] == "info" for one in content["diagnosis"]["findings"])
+
+
+def test_scaling_is_that_of_the_library(tables, wine):
+    tables("wine.csv")
+    for how, X in (("standard", StandardScaler().fit_transform(wine.data)), ("none", wine.data)):
+        assert run("cluster", "wine.csv", "-k", "3", "--scale", how, "--quiet", "--out", f"{how}.csv").exit_code == 0
+        graph = knn_graph(X, 10)
+        expected = MTVClustering(3, affinity="precomputed", random_state=0).fit(graph).labels_
+        assert [int(label) for label in labels_of(f"{how}.csv")] == expected.tolist()
+
+
+def test_without_scaling_the_columns_are_named(tables):
+    tables("wine.csv")
+    for command in (["cluster", "wine.csv", "-k", "3"], ["suggest", "wine.csv", "--max", "3"]):
+        result = run(*command, "--scale", "none")
+        assert result.exit_code == 0, result.output
+        assert result.stderr.count("'proline') carries 99.8 % of the squared distances") == 1
+    assert "! columns: 1 of 13 columns ('proline') carries" in run("graph", "wine.csv", "--scale", "none").stdout
+    assert "  columns: The widest of 13 columns" in run("graph", "wine.csv").stdout
+
+
+def test_pictures_directions_and_graphs_are_not_scaled(folder, tables, capsys, digits):
+    tables("wine.csv")
+    np.save("pictures.npy", digits[0].reshape(N, 8, 8) * np.r_[100, np.ones(7)])
+    for words in (["digits.csv"], ["wine.csv", "--metric", "cosine"], ["pictures.npy"]):
+        result = run("graph", *words, "--json")
+        assert result.exit_code == 0, result.output
+        assert json.loads(result.stdout)["settings"]["scale"] == "none"
+        assert "scaled" not in result.stderr
+    write_graph(folder / "g.npz", knn_graph(digits[0], 10), np.arange(N))
+    assert json.loads(run("graph", "g.npz", "--json").stdout)["scaling"] is None
+    assert "--scale standard is for features" in refused(capsys, "graph", "g.npz", "--scale", "standard")
+    assert "--scale must be one of auto" in refused(capsys, "graph", "wine.csv", "--scale", "minmax")
+
+
+def test_missing_values_are_told_dropped_or_filled(tables, wine, capsys):
+    rows = [list(row) for row in wine.data.tolist()]
+    rows[3][2], rows[5][0] = "NA", "?"
+    tables("wine.csv", rows)
+    words = refused(capsys, "cluster", "wine.csv", "-k", "3", "--quiet")
+    assert "2 values are missing, in 2 of the 178 rows; the first is in line 5, column 'ash'" in words
+    for how, n in (("drop", 176), ("median", 178)):
+        command = ["cluster", "wine.csv", "-k", "3", "--missing", how, "--json", "--report", "r.html"]
+        result = run(*command)
+        assert result.exit_code == 0, result.output
+        labels = labels_of("wine-tautcut.csv")
+        assert len(labels) == 178
+        assert [row for row, label in enumerate(labels) if label == ""] == ([3, 5] if how == "drop" else [])
+        content = json.loads(result.stdout)
+        assert (content["input"]["n"], content["input"]["left_out"]) == (n, 178 - n)
+        assert sum(cluster["size"] for cluster in content["clusters"]) == n
+        assert content["settings"]["missing"] == how
+        assert len(content_of(Path("r.html"))["map"]["ids"]) == n
+        assert ("get no label" in result.stderr) == (how == "drop")
+    assert "one of error, drop, median; found 'mean'" in refused(capsys, "graph", "wine.csv", "--missing", "mean")
+
+
+def test_rows_that_are_left_out_may_have_labels(tables, wine):
+    rows = [[f"w{i}", *row] for i, row in enumerate(wine.data.tolist())]
+    rows[0][3] = rows[8][3] = ""
+    tables("wine.csv", rows, ["id", *wine.feature_names])
+    known = [f"w{i},{wine.target[i]}" for i in (0, 1, 2, 70, 71, 150, 151)]
+    Path("known.csv").write_text("\n".join(["id,label", *known]))
+    result = run("classify", "wine.csv", "--labels", "known.csv", "--missing", "drop")
+    assert result.exit_code == 0, result.output
+    assert "Classifying from 6 labels of 3 classes" in result.stderr
+    labels = labels_of("wine-tautcut.csv")
+    assert (labels[0], labels[8], labels[1], labels[70], labels[150]) == ("", "", "0", "1", "2")
+
+
+def test_a_key_does_not_decide(tables, wine):
+    tables("plain.csv")
+    tables("key.csv", [[5000 + i, *row] for i, row in enumerate(wine.data.tolist())], ["customer", *wine.feature_names])
+    for name in ("plain", "key"):
+        assert run("cluster", f"{name}.csv", "-k", "3").exit_code == 0
+    assert labels_of("plain-tautcut.csv") == labels_of("key-tautcut.csv")
+    assert rows_of("key-tautcut.csv")[0]["id"] == "5000"
+    result = run("graph", "key.csv", "--keep", "customer", "--without", "ash,hue", "--json")
+    assert json.loads(result.stdout)["neighbors"]["n_features"] == 12
+    assert json.loads(result.stdout)["settings"]["keep"] == ["customer"]
+
+
+def test_labels_of_a_compressed_table_have_its_name(tables, wine):
+    import gzip
+
+    tables("wine.csv")
+    Path("wine2.csv.gz").write_bytes(gzip.compress(Path("wine.csv").read_bytes()))
+    assert run("cluster", "wine2.csv.gz", "-k", "3", *BRIEF).exit_code == 0
+    assert len(labels_of("wine2-tautcut.csv")) == 178
+
+
+@pytest.fixture
+def placeholders(tables, wine):
+    """A table with three labels of each class, and words in place of the others."""
+    words = ["Unknown", "unlabelled", "", "n/a"]
+    shown = {i for r in range(3) for i in np.flatnonzero(wine.target == r)[:3].tolist()}
+    seeds = [f"class {wine.target[i]}" if i in shown else words[i % 4] for i in range(178)]
+    tables("seeds.csv", [[*row, one] for row, one in zip(wine.data.tolist(), seeds, strict=True)],
+           [*wine.feature_names, "seed"])  # fmt: skip
+
+
+def test_placeholders_are_no_class(placeholders):
+    unknown = ["--unknown", "unknown", "--unknown", "Unlabelled"]
+    result = run("classify", "seeds.csv", "--label-column", "seed", *unknown, "--json")
+    assert result.exit_code == 0, result.output
+    assert set(labels_of("seeds-tautcut.csv")) == {"class 0", "class 1", "class 2"}
+    assert json.loads(result.stdout)["settings"]["unknown"] == ["unknown", "Unlabelled"]
+    result = run("classify", "seeds.csv", "--label-column", "seed", *unknown[:2])
+    assert "Warning: 'unlabelled' is taken as a class" in result.stderr
+    assert "--unknown 'unlabelled'" in result.stderr
+
+
+def test_nothing_left_to_classify(tables, wine, capsys):
+    names = [*wine.feature_names, "seed"]
+    for word, hint in (("Unknown", "--unknown 'Unknown'"), ("red", "every row already has a label, of 3 classes")):
+        seeds = np.where(wine.target == 0, word, wine.target.astype(str)).tolist()
+        tables("seeds.csv", [[*row, one] for row, one in zip(wine.data.tolist(), seeds, strict=True)], names)
+        assert hint in refused(capsys, "classify", "seeds.csv", "--label-column", "seed", "--quiet")
+
+
+def test_edges_without_a_header(tables, capsys):
+    Path("e.tsv").write_text("".join(f"n{i}\tn{j}\t{1 + (i // 6 == j // 6)}.0\n" for i in range(12) for j in range(i)))
+    result = run("cluster", "e.tsv", "-k", "2")
+    assert result.exit_code == 0, result.output
+    assert "holds a graph of 12 vertices and 66 edges" in result.stderr
+    groups = dict.fromkeys(labels_of("e-tautcut.csv"), 0)
+    assert len(groups) == 2
+    Path("e.tsv").write_text("ann\tparis\t3.0\nbob\trome\t1.5\n")
+    assert "--as graph" in refused(capsys, "cluster", "e.tsv", "-k", "2")
+
+
+def test_advice_is_about_what_was_brought(folder, tables, digits):
+    """A graph file has no metric, no n_neighbors and no features."""
+    rng = np.random.default_rng(0)
+    stars = [(0, i) for i in range(1, 200)] + [(1, i) for i in range(2, 200)]
+    for edges in (stars, [(i, i + 1) for i in range(0, 100, 2)], rng.integers(0, 300, (500, 2)).tolist()):
+        write_graph(
+            folder / "g.edges", Graph.from_edges([pair for pair in edges if pair[0] != pair[1]]), np.arange(300)
+        )
+        result = run("graph", "g.edges", "-k", "40")
+        assert result.exit_code == 0, result.output
+        assert "! " in result.stdout
+        for word in ("metric", "n_neighbors", "features", "self-tuning"):
+            assert word not in result.stdout
+    np.save("apart.npy", np.r_[digits[0][:60], digits[0][:60] + 1000])
+    assert "Raise n_neighbors" in run("graph", "apart.npy", "-k", "3").stdout
 
 
 # ---------------------------------------------------------------- graph

@@ -362,3 +362,27 @@ def test_a_bar_can_be_shown(capsys: pytest.CaptureFixture[str]) -> None:
     model = on_graph(verbose=True).fit(GRAPH, few(BLOCKS))
     assert "best cut" in capsys.readouterr().err
     np.testing.assert_array_equal(model.transduction_, BLOCKS)
+
+
+@pytest.mark.parametrize("blank", ["", " "])
+def test_an_empty_string_is_unknown(blank: str) -> None:
+    known = few(NAMES.astype(object), None)
+    expected = classifier().fit(X, known).transduction_
+    words = ["" if one is None else one for one in known.tolist()]
+    for y in (np.array(words), words, np.array(words, dtype=object), [one or blank for one in words]):
+        model = classifier().fit(X, y)
+        assert model.classes_.tolist() == ["ash", "birch", "cedar"]
+        assert model.transduction_.tolist() == expected.tolist()
+    with pytest.raises(InputError, match=r"every label is −1, None, NaN or empty"):
+        classifier().fit(X, [blank] * X.shape[0])
+
+
+@pytest.mark.parametrize("unknown", [-1, None, float("nan"), ""])
+def test_a_list_of_words_may_have_any_mark_of_the_unknown(unknown: Any) -> None:
+    y = [NAMES[i] if i in LABELLED else unknown for i in range(NAMES.size)]
+    assert classifier().fit(X, y).classes_.tolist() == ["ash", "birch", "cedar"]
+
+
+def test_a_list_of_numbers_may_have_empty_strings() -> None:
+    y = [int(BLOCKS[i]) if i in LABELLED else "" for i in range(BLOCKS.size)]
+    assert classifier().fit(X, y).classes_.tolist() == [0, 1, 2]

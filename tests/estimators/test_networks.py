@@ -136,3 +136,29 @@ def test_before_fit_there_is_nothing_by_node() -> None:
     for model in (clustering(), classifier()):
         with pytest.raises(NotFittedError):
             model.labels_by_node()
+
+
+@pytest.mark.parametrize("make", [as_networkx, as_igraph, lambda: Graph.from_any(as_networkx())])
+def test_a_graph_is_a_graph_whatever_affinity_says(make: Any) -> None:
+    G = make()
+    for affinity in ("knn", "precomputed"):
+        model = MTVClustering(2, affinity=affinity, random_state=0).fit(G)
+        assert model.graph_.n_edges == len(EDGES)
+        assert sorted(np.bincount(model.labels_)) == [4, 4]
+        few = [0, -1, -1, -1, -1, -1, -1, 1]
+        found = MTVClassifier(affinity=affinity, random_state=0).fit(G, few)
+        assert found.transduction_.tolist() == [0] * 4 + [1] * 4
+        assert found.predict(np.eye(8)[:2]).tolist() == [0, 0]  # similarities to the vertices
+
+
+def test_a_sparse_matrix_is_features_unless_it_is_said_to_be_a_graph() -> None:
+    W = Graph.from_any(as_networkx()).to_scipy()
+    assert MTVClustering(2, n_neighbors=5, random_state=0).fit(W).graph_.n_edges != len(EDGES)
+    assert MTVClustering(2, affinity="precomputed", random_state=0).fit(W).graph_.n_edges == len(EDGES)
+
+
+def test_a_second_fit_on_features_forgets_the_graph() -> None:
+    X = np.random.default_rng(0).standard_normal((30, 3))
+    model = MTVClustering(2, n_neighbors=5, random_state=0)
+    assert model.fit(as_networkx()).fit(X).predict(X[:3]).shape == (3,)
+    assert model.fit(X).fit(as_networkx()).predict(np.eye(8)).shape == (8,)

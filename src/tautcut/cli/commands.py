@@ -5,7 +5,7 @@ standard error. No algorithm and no format lives here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -41,7 +41,7 @@ def cluster(
         data = source.read()
         images = fit.images(data)
         graph, neighbors = source.graph_of(data, common, fit.device)
-        diagnosis = _diagnosed(graph, n_clusters, common)
+        diagnosis = _diagnosed(source, graph, data, n_clusters, common)
         from tautcut.estimators import MTVClustering
 
         model = MTVClustering(
@@ -64,34 +64,38 @@ def classify(
         str | None,
         typer.Option(help="The known labels are this column (array, attribute) of FILE; others are left empty."),
     ] = None,
+    unknown: Annotated[
+        list[str] | None,
+        typer.Option(metavar="WORD", help="A word for an unknown label, besides empty, −1, NA and ?; repeatable."),
+    ] = None,
     fit: FitOptions,
     source: Source,
     common: Common,
 ) -> None:
     """Label every row or vertex from a few labels, which are kept.
 
-    The known labels are in --labels or --label-column; empty, −1 and NaN are unknown.
+    The known labels are in --labels or --label-column; empty, −1, NaN, NA, ? and every --unknown WORD are unknown.
     """
     with _command(common.seed) as written:
         out, settings = fit.checked_out(source.file), fit.settings
         if (labels is None) == (label_column is None):
             raise InputError("the known labels are missing or given twice: give either --labels or --label-column.")
         data = source.read(label_column)
-        images, known = fit.images(data), _known(data, labels)
+        images, known = fit.images(data), _known(data, labels, unknown or (), common)
         graph, neighbors = source.graph_of(data, common, fit.device)
         from tautcut.checks import UNLABELLED
         from tautcut.estimators import MTVClassifier
 
         given = [label for label in known.tolist() if label not in (None, UNLABELLED)]
         n_classes = len(set(given))
-        diagnosis = _diagnosed(graph, max(n_classes, 1), common)
+        diagnosis = _diagnosed(source, graph, data, max(n_classes, 1), common)
         model = MTVClassifier(affinity="precomputed", random_state=common.seed, verbose=common.has_bar, **settings)
         if n_classes == 1:
             common.say(f"Warning: every known label is {given[0]}, so every row gets it. Give labels of each class.")
         common.say(f"Classifying from {len(given)} labels of {n_classes} classes ...")
         with common.warnings_said(is_graph_known=True):
             model.fit(graph, known)
-        named = {"labels": None if labels is None else str(labels), "label_column": label_column}
+        named = {"labels": None if labels is None else str(labels), "label_column": label_column, "unknown": unknown}
         about = source.about("classify", data, common.seed, {**named, **settings, "image": fit.image}, neighbors)
         run = FinishedRun(model, about, source.file, data, images, diagnosis)
         run.leave(out, fit.report, written, as_json=common.as_json)
@@ -112,7 +116,6 @@ def graph(
     """Examine the graph of a file, and say what it means for clustering."""
     with _command(common.seed) as written:
         from tautcut import formats
-        from tautcut.graph.diagnostics import diagnose
         from tautcut.writing import writable
 
         formats.check_source(source.file)
@@ -120,7 +123,7 @@ def graph(
             writable(out, formats.GRAPH_SUFFIXES, source=source.file)
         data = source.read()
         made, neighbors = source.graph_of(data, common)
-        diagnosis = diagnose(made, n_clusters)
+        diagnosis = source.diagnose(made, data, n_clusters)
         if out is not None:
             formats.write_graph(out, made, data.ids)
             written.append(out)
@@ -177,23 +180,39 @@ def _command(seed: int) -> Iterator[list[Path]]:
         yield written
 
 
-def _known(data: Data, labels: Path | None) -> Array:
-    """The known labels, None where there is none."""
+def _known(data: Data, labels: Path | None, unknown: Sequence[str], common: Common) -> Array:
+    """The known labels, None where there is none; one has to be unknown."""
+    import numpy as np
+
     from tautcut import formats
 
     if labels is not None:
-        return formats.read_labels(labels, data.ids)
-    if data.labels is None:
+        known = formats.read_labels(labels, data.all_ids, unknown)
+        known = known if data.dropped is None else np.delete(known, data.dropped)
+    elif data.labels is None:
         raise InputError("this file has no column of labels; give them in a file of their own, by --labels.")
-    return formats.known_labels(data.labels)
+    else:
+        known = formats.known_labels(data.labels.tolist(), unknown)
+    word = formats.placeholder_among(known)
+    hint = "" if word is None else f" If {word!r} means that a label is unknown, say --unknown {word!r}."
+    if all(label is not None for label in known.tolist()):
+        n_classes = len(set(known.tolist()))
+        raise InputError(
+            f"every row already has a label, of {n_classes} classes: nothing is left to classify. Leave the labels "
+            f"that are to be found empty.{hint}"
+        )
+    if hint:
+        common.say(f"Warning: {word!r} is taken as a class.{hint}")
+    return known
 
 
-def _diagnosed(graph: Graph, n_clusters: int, common: Common) -> Diagnosis:
+def _diagnosed(source: Source, graph: Graph, data: Data, n_clusters: int, common: Common) -> Diagnosis:
     """What the graph is like; warnings are said before the run that they are about."""
     from tautcut.checks import cluster_count
-    from tautcut.graph.diagnostics import diagnose
 
-    diagnosis = diagnose(graph, cluster_count(n_clusters))
+    diagnosis = source.diagnose(graph, data, cluster_count(n_clusters))
     for finding in diagnosis.warnings:
+        if finding.name == "columns":
+            continue  # said when the graph was made
         common.say(f"Warning: {finding.meaning} {finding.advice}".rstrip())
     return diagnosis

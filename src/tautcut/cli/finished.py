@@ -71,7 +71,7 @@ class FinishedRun:
         )  # fmt: skip
         labels = self.names[result.partition.labels]
         found = formats.Labelling(self.data.ids, labels, result.confidence, result.memberships, self.names, about)
-        formats.write_labels(path, found, source=self.file)
+        formats.write_labels(path, found.over(self.data), source=self.file)
 
     @property
     def _settings(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from tautcut.arrays import Array
     from tautcut.formats import Data
     from tautcut.graph import Graph
+    from tautcut.graph.columns import Scaling
+    from tautcut.graph.diagnostics import Diagnosis
     from tautcut.graph.neighbors import NeighborReport
 
 
@@ -86,7 +88,8 @@ class Source:
         Path,
         Argument(
             metavar="FILE",
-            help="Features or a graph: .csv .tsv .txt .parquet .npy .npz .mtx .edges .graphml .graph (METIS) .h5ad.",
+            help="Features or a graph: .csv .tsv .txt .xlsx .parquet .npy .npz .mtx .edges .edgelist .graphml .gml "
+            ".gexf .graph (METIS) .h5ad, or one of these with .gz .bz2 .xz.",
         ),
     ]
     kind: Annotated[
@@ -96,6 +99,27 @@ class Source:
         list[str] | None,
         Option(help="Features by name or pattern (pixel*); several by commas or by repeating. All numbers if absent."),
     ] = None
+    keep: Annotated[
+        list[str] | None, Option(metavar="COLUMN", help="A feature, though it looks like a key or a label; repeatable.")
+    ] = None
+    without: Annotated[list[str] | None, Option(metavar="COLUMN", help="Never a feature; repeatable.")] = None
+    missing: Annotated[
+        str,
+        Option(
+            metavar="error|drop|median",
+            help="Missing values (empty, NA, ?, ...): refuse them, leave their rows without a label, or fill them in.",
+        ),
+    ] = "error"
+    na: Annotated[
+        list[str] | None, Option("--na", metavar="WORD", help="Another word for a missing value; repeatable.")
+    ] = None
+    scale: Annotated[
+        str,
+        Option(
+            metavar="auto|standard|robust|none",
+            help="Scale the columns of features; auto does where a few would carry all of the distances.",
+        ),
+    ] = "auto"
     id_column: Annotated[str | None, Option(help="The column of ids; found by its name or content if absent.")] = None
     array: Annotated[
         str | None, Option(help="Which array of a .npz (X) or .h5ad (obsp/connectivities, obsm/X_pca, X).")
@@ -108,12 +132,32 @@ class Source:
     ] = "auto"
 
     def read(self, label_column: str | None = None) -> Data:
+        """What the file holds, and how its features are to be scaled."""
         from tautcut import formats
 
-        return formats.read(
+        ways: dict[str, Any] = {"missing": self.missing, "missing_words": self.na or ()}
+        data = formats.read(
             self.file, kind=self.kind, columns=None if self.columns is None else split_by_commas(self.columns),
             id_column=self.id_column, label_column=label_column, array=self.array,
+            keep=split_by_commas(self.keep or ()), without=split_by_commas(self.without or ()), **ways,
         )  # fmt: skip
+        return replace(data, scaling=self._scaling(data))
+
+    def _scaling(self, data: Data) -> Scaling | None:
+        """How features are scaled; pictures, and what is compared by direction, only if asked."""
+        from tautcut.checks import one_of
+        from tautcut.graph.columns import SCALES, scaling
+
+        how = one_of("--scale", self.scale, SCALES)
+        if data.kind == "graph":
+            if how in ("standard", "robust"):
+                raise InputError(
+                    f"--scale {how} is for features, and '{self.file}' holds {data.summary}. Leave it out."
+                )
+            return None
+        is_one_unit = self.metric == "cosine" or data.image_shape is not None
+        content: Any = data.content
+        return scaling(content, "none" if how == "auto" and is_one_unit else how)
 
     def graph_of(self, data: Data, common: Common, device: str = "cpu") -> tuple[Graph, NeighborReport | None]:
         """The graph that the file holds; or that of the nearest neighbours, and how they were found."""
@@ -124,35 +168,72 @@ class Source:
         common.say(f"'{self.file}' holds {data.summary}{self._hint(data)}. {' '.join(data.notes)}".rstrip())
         if isinstance(data.content, Graph):
             return data.content, None
+        if data.scaling is not None:
+            self._say_scaling(data.scaling, data.names, common)
         ways: dict[str, Any] = {"metric": self.metric, "weights": self.weights, "method": self.method}
         with common.warnings_said(), _neighbor_bar(common.has_bar) as progress:
             graph, report = neighbor_graph(
-                data.content, self.n_neighbors, random_state=common.seed, progress=progress,
+                data.compared, self.n_neighbors, random_state=common.seed, progress=progress,
                 finder=exact_finder(device), **ways,
             )  # fmt: skip
         common.say(f"Joined to a graph of {graph.n_edges:,} edges: {report}")
         return graph, report
 
+    def _say_scaling(self, used: Scaling, names: tuple[str, ...] | None, common: Common) -> None:
+        """That columns are scaled, and why; or that they should be."""
+        found, unit = used.carriers, "quartiles" if used.how == "robust" else "standard deviations"
+        if used.how == "none":
+            if found is not None and found.are_too_few and self.metric == "euclidean":
+                common.say(
+                    f"Warning: {found.sentence(names)}; the others hardly count. Take --scale standard, or auto."
+                )
+        elif self.scale == "auto" and found is not None:
+            why = f"because {found.sentence(names)} as they are. --scale none leaves them so."
+            common.say(f"Columns are scaled by their {unit}, {why}")
+        else:
+            common.say(f"Columns are scaled by their {unit}.")
+
+    def diagnose(self, graph: Graph, data: Data, n_clusters: int | None) -> Diagnosis:
+        """What the graph is like, and the columns it was made from."""
+        from tautcut.graph.diagnostics import diagnose
+
+        is_by_length = data.kind == "features" and self.metric == "euclidean"
+        features = data.compared if is_by_length else None
+        return diagnose(graph, n_clusters, features=features, names=data.names, made_from=data.kind)
+
     def _hint(self, data: Data) -> str:
         """How to overrule what the content decided, where that makes sense."""
-        is_free = self.kind is None and self.file.suffix.lower() not in (".edges", ".graphml", ".graph")
+        from tautcut.formats import inner_suffix
+
+        graphs = (".edges", ".edgelist", ".graphml", ".gml", ".gexf", ".graph")
+        is_free = self.kind is None and inner_suffix(self.file) not in graphs
         return " (--as features overrules)" if is_free and data.kind == "graph" else ""
 
     def about(
         self, command: str, data: Data, seed: int, settings: dict[str, Any], report: NeighborReport | None
     ) -> dict[str, Any]:
         """What the JSON object of every command begins with."""
-        read = {"as": self.kind, "columns": self.columns, "id_column": self.id_column, "array": self.array}
+        read = {
+            "as": self.kind, "columns": self.columns, "keep": self.keep, "without": self.without, "na": self.na,
+            "missing": None if self.missing == "error" else self.missing, "id_column": self.id_column,
+            "array": self.array,
+        }  # fmt: skip
         joined = {name: getattr(self, name) for name in ("n_neighbors", "metric", "weights", "method")}
+        if data.scaling is not None:
+            joined["scale"] = data.scaling.how
         given = {name: value for name, value in read.items() if value is not None}
         return {
             "command": command,
             "version": __version__,
-            "input": {"file": str(self.file), "kind": data.kind, "n": len(data.ids), "notes": list(data.notes)},
+            "input": {
+                "file": str(self.file), "kind": data.kind, "n": len(data.ids), "notes": list(data.notes),
+                "left_out": 0 if data.dropped is None else len(data.dropped),
+            },
+            "scaling": None if data.scaling is None else data.scaling.to_dict(data.names),
             "neighbors": None if report is None else asdict(report),
             "settings": given | ({} if report is None else joined) | settings,
             "seed": seed,
-        }
+        }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -186,7 +267,7 @@ class FitOptions:
 
         Plan(search=self.search)
         formats.check_source(source)
-        out = formats.check_label_path(self.out or Path(f"{source.stem}-tautcut.csv"), source)
+        out = formats.check_label_path(self.out or Path(f"{formats.stem(source)}-tautcut.csv"), source)
         if self.report is not None:
             writable(self.report, (".html", ".htm"), source=source)
         return out

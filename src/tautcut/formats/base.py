@@ -8,23 +8,27 @@ import csv
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 from xml.etree.ElementTree import ParseError
 
 import numpy as np
 
-from tautcut.arrays import Array, Features, TextArray
+from tautcut.arrays import Array, Features, IntArray, TextArray
 from tautcut.checks import real_dtype
 from tautcut.errors import InputError
 from tautcut.graph import Graph
 from tautcut.graph.adapters import ROUNDING
+from tautcut.graph.columns import Scaling
+
+Missing: TypeAlias = Literal["error", "drop", "median"]
 
 KINDS = ("features", "graph")
+MISSING_WAYS: tuple[Missing, ...] = get_args(Missing)
 
 # What the readers of other packages raise about a damaged file. csv.Error and others are not ValueErrors.
 _DAMAGED = (
@@ -51,6 +55,15 @@ class Data:
         The label column that was asked for.
     image_shape : (height, width), optional
         If each row is a picture.
+    others : callable
+        The columns that are no features, by name: labels, texts. Read when they are asked for.
+    place : callable
+        Where a row of the features stands in the file, in words: "line 7".
+    dropped : ndarray of int, optional
+        The rows of the file, counted from 0, that were left out because a value is missing; all else is of the others.
+    dropped_ids : ndarray of shape (n_dropped,), optional
+    scaling : Scaling, optional
+        What is done to features before they are compared.
     """
 
     content: Graph | Features
@@ -59,9 +72,37 @@ class Data:
     names: tuple[str, ...] | None = None
     labels: TextArray | None = None
     image_shape: tuple[int, int] | None = None
+    others: Callable[[], Mapping[str, Array]] = dict
+    place: Callable[[int], str] = "row {}".format
+    dropped: IntArray | None = None
+    dropped_ids: Array | None = None
+    scaling: Scaling | None = None
 
     @property
-    def kind(self) -> str:
+    def compared(self) -> Any:
+        """The features as they are compared, scaled if that was decided; None for a graph."""
+        if isinstance(self.content, Graph):
+            return None
+        return self.content if self.scaling is None else self.scaling.apply(self.content)
+
+    @property
+    def all_ids(self) -> Array:
+        """The ids of every row of the file, those that were left out among them."""
+        return self.ids if self.dropped_ids is None else self.spread(self.ids, self.dropped_ids)
+
+    def spread(self, values: Array, others: Any) -> Array:
+        """One value for each row of the file: `values` where it was used, `others` where it was left out."""
+        if self.dropped is None:
+            return values
+        n = len(values) + len(self.dropped)
+        is_dropped = np.zeros(n, dtype=bool)
+        is_dropped[self.dropped] = True
+        spread = np.empty((n, *values.shape[1:]), dtype=np.result_type(values, np.asarray(others)))
+        spread[~is_dropped], spread[is_dropped] = values, others
+        return spread
+
+    @property
+    def kind(self) -> Literal["features", "graph"]:
         return "graph" if isinstance(self.content, Graph) else "features"
 
     @property
@@ -80,6 +121,10 @@ class Selection:
     id_column: str | None = None
     label_column: str | None = None
     array: str | None = None
+    keep: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    missing: Missing = "error"
+    missing_words: tuple[str, ...] = ()
 
 
 def decided(data: Data, kind: str | None) -> Data:
@@ -88,9 +133,11 @@ def decided(data: Data, kind: str | None) -> Data:
     if matrix.shape[0] == 0 or matrix.shape[1] == 0:
         raise InputError(f"the file holds no numbers: its shape is {matrix.shape}. Give at least one row and column.")
     why = "" if kind is not None else _why_graph(matrix)
+    if (kind == "graph" or why) and isinstance(matrix, np.ndarray) and np.isnan(matrix).any():
+        raise InputError("the weights of a graph cannot be missing; found an empty cell or NaN. Give 0 for no edge.")
     if kind == "graph" or why:
         said = (f"Taken for similarities, not distances, because {why}.",) if why else ()
-        return Data(Graph.from_any(matrix), data.ids, (*data.notes, *said), labels=data.labels)
+        return Data(Graph.from_any(matrix), data.ids, (*data.notes, *said), labels=data.labels, others=data.others)
     return data
 
 
@@ -124,7 +171,7 @@ def reading(path: Path, what: str) -> Iterator[None]:
     except InputError:
         raise
     except UnicodeDecodeError as error:
-        raise InputError(f"'{path}' is not {what}: byte {error.start} is not UTF-8 text. Save it as UTF-8.") from error
+        raise InputError(f"'{path}' is not {what}: byte {error.start} is no text. Save it as UTF-8.") from error
     except _DAMAGED as error:
         raise InputError(
             f"'{path}' cannot be read as {what}: {first_line(error)}. Check that it is whole and its suffix right."

@@ -6,7 +6,8 @@ edges are undirected, and one that is listed twice must have one weight.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import chain, islice
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, NoReturn
 from xml.etree import ElementTree
@@ -18,85 +19,136 @@ import scipy.sparse as sp
 from tautcut.arrays import Array, FloatArray, IntArray
 from tautcut.errors import InputError
 from tautcut.formats.base import Data, Selection, reading
-from tautcut.formats.tables import Line, is_numeric, number, rows, whole_numbers
+from tautcut.formats.cells import is_missing, is_number
+from tautcut.formats.tables import as_texts, of_sheet, read_text, whole_numbers
+from tautcut.formats.text import Sheet, is_numeric, read_sheet, sample
 from tautcut.graph import Graph
 from tautcut.writing import replacing, writable
 
-# Pairs of names, in small letters, that the first two columns of an edge list have.
-ENDS = frozenset({("source", "target"), ("from", "to"), ("src", "dst"), ("u", "v"), ("i", "j"), ("node1", "node2")})
+# Pairs of names, in small letters, that the ends of edges have in a table, and names of their weights.
+ENDS = frozenset({
+    ("source", "target"), ("from", "to"), ("src", "dst"), ("u", "v"), ("i", "j"), ("node1", "node2"), ("head", "tail"),
+    ("node_1", "node_2"), ("source_id", "target_id"), ("fromnodeid", "tonodeid"), ("vertex1", "vertex2"),
+})  # fmt: skip
+_MOST_EDGE_COLUMNS = 12
+WEIGHTS = ("weight", "weights", "w", "value", "similarity", "strength", "score", "count")
+# Other columns that a table of edges has beside these, as Gephi and Cytoscape write it.
+ABOUT_EDGES = frozenset(
+    {*WEIGHTS, "", "id", "no", "type", "label", "kind", "interval", "timeset", "directed", "edge_id"}
+)
 
-_BLOCK = 2**18  # edges held as text at a time
-_SAMPLE = 100
 
-
-def is_edge_list(path: Path, is_asked: bool) -> bool:
-    """Whether a text file of two or three columns holds edges.
-
-    It does if a graph was asked for, if its columns are named so, and if it is a .txt file whose first two columns
-    hold whole numbers.
-    """
+def read_text_or_edges(path: Path, selection: Selection) -> Data:
+    """A text file: edges if it looks like them and nothing else was asked for, else a table."""
+    named = (selection.columns, selection.label_column, selection.id_column, *selection.keep, *selection.without)
+    if selection.kind == "features" or any(one is not None for one in named):
+        return read_text(path, selection)
+    sheet = read_sheet(path)
     with reading(path, "a table of text"):
-        head = list(islice(rows(path), _SAMPLE))
-    if not head or len(head[0][1]) not in (2, 3):
+        if selection.kind == "graph":
+            is_list = len(sheet.names) in (2, 3) or _named_ends(sheet) is not None
+            return _of_edges(sheet, selection) if is_list else of_sheet(sheet, selection)
+        why = _why_edges(sheet)
+        if why:
+            return replace(_of_edges(sheet, selection), notes=(*sheet.notes, why))
+        data = of_sheet(sheet, selection)
+        said = ("If these columns are edges, say --as graph.",) if _could_be_edges(sheet) else ()
+        return replace(data, notes=(*data.notes, *said))
+
+
+def _why_edges(sheet: Sheet) -> str:
+    """Why a text looks like a list of edges, as a sentence; empty if it does not. What could be both is refused."""
+    if _named_ends(sheet) is not None:
+        return "Its columns are named as those of edges."
+    if len(sheet.names) not in (2, 3):
+        return ""
+    head = [cells for _, cells in sample(sheet.rows()) if len(cells) == len(sheet.names)]
+    ends = [[cell.strip() for cell in cells[:2]] for cells in head]
+    if len(head) + bool(sheet.header) < 2 or (len(sheet.names) == 3 and not is_numeric(head, 2)):
+        return ""
+    if all(cell.isdecimal() for pair in ends for cell in pair):
+        return "Its two or three columns look like edges." if sheet.path.suffix.lower() == ".txt" else ""
+    if any(is_number(cell) or is_missing(cell) for pair in ends for cell in pair):
+        return ""
+    sources, targets = ({pair[side] for pair in ends} for side in (0, 1))
+    if not sheet.header and sources & targets:
+        return "Its two or three columns look like edges: names of the first are in the second too."
+    if sheet.header and len(sheet.names) == 3 and not sources & targets:
+        return ""  # a table of words with a header: its numbers are the features
+    raise InputError(
+        f"'{sheet.path}' could be a list of edges: it has two columns of names"
+        f"{' and one of numbers' if len(sheet.names) == 3 else ''}. Say --as graph if it is one, --as features if not."
+    )
+
+
+def _could_be_edges(sheet: Sheet) -> bool:
+    """Whether two or three columns without a header begin with pairs of whole numbers, as edges do, and points may."""
+    if len(sheet.names) not in (2, 3) or sheet.header:
         return False
-    if is_asked or _has_end_names(head[0][1]):
-        return True
-    body = head[_is_edge_header(head) :]
-    return path.suffix.lower() == ".txt" and all(cell.isdecimal() for _, cells in body for cell in cells[:2])
+    return all(cell.strip().isdecimal() for _, cells in sample(sheet.rows()) for cell in cells[:2])
+
+
+def _named_ends(sheet: Sheet) -> tuple[int, int] | None:
+    """The columns whose names say that they are the ends of edges; all others have to be about edges too."""
+    if len(sheet.names) > _MOST_EDGE_COLUMNS:
+        return None
+    names = [name.strip().casefold().replace(" ", "_") for name in sheet.names]
+    found = next(((u, v) for u, v in sorted(ENDS) if u in names and v in names), None)
+    is_about_edges = found is not None and (len(names) <= 3 or {*names} - {*found} <= ABOUT_EDGES)
+    return (names.index(found[0]), names.index(found[1])) if found is not None and is_about_edges else None
 
 
 def read_edges(path: Path, selection: Selection) -> Data:
     """The graph of a list of edges: two columns of vertices, and weights in a third if there is one."""
-    _refuse(path, selection)
+    refuse_columns(path, selection)
     with reading(path, "a list of edges"):
-        ends, weights = _edges(path)
-    vertices, places = np.unique(ends, return_inverse=True)
-    graph = Graph.from_edges(places.reshape(ends.shape), weights, n_vertices=len(vertices))
-    return Data(graph, vertices)
+        sheet = read_sheet(path)
+        return replace(_of_edges(sheet, selection), notes=sheet.notes)
 
 
-def _edges(path: Path) -> tuple[Array, FloatArray]:
-    """The ends, shape (m, 2), as integers or strings, and the weights of the edges in a file."""
-    lines = rows(path)
-    head = list(islice(lines, _SAMPLE))
-    if head and (_has_end_names(head[0][1]) or _is_edge_header(head)):
-        head = head[1:]
-    if not head:
-        raise InputError(f"'{path}' holds no edges. Give a line with two vertices for each edge.")
-    width = len(head[0][1])
-    if width not in (2, 3):
-        raise InputError(f"an edge list has two or three columns; line {head[0][0]} of '{path}' has {width}.")
-    ends: list[Array] = []
-    weights: list[FloatArray] = []
-    body = chain(head, lines)
-    for block in iter(lambda: list(islice(body, _BLOCK)), []):
-        uneven = next((line for line, cells in block if len(cells) != width), None)
-        if uneven is not None:
-            raise InputError(f"'{path}' is uneven or cut short: line {uneven} has not {width} columns, as others do.")
-        ends.append(whole_numbers(np.array([[cell.strip() for cell in cells[:2]] for _, cells in block])))
-        weights.append(np.ones(len(block)) if width == 2 else _weights(block))
-    if any(block.dtype.kind == "U" for block in ends):
-        ends = [block.astype(np.str_) for block in ends]
-    return np.concatenate(ends), np.concatenate(weights)
+def _of_edges(sheet: Sheet, selection: Selection) -> Data:
+    refuse_columns(sheet.path, selection)
+    ends, width = _named_ends(sheet), len(sheet.names)
+    if ends is None and width not in (2, 3):
+        line = next(sheet.rows(), (sheet.header, []))[0]
+        raise InputError(f"an edge list has two or three columns; line {line} of '{sheet.path}' has {width}.")
+    u, v = ends or (0, 1)
+    head = [cells for _, cells in sample(sheet.rows())]
+    if ends is None and sheet.header and not any(is_numeric(head, j) for j in range(width)):
+        sheet = replace(sheet, header=0)  # names above names are an edge too
+    names = [name.strip().casefold() for name in sheet.names]
+    named = (names.index(one) for one in WEIGHTS if one in names)
+    weight = next(named, None) if width > 3 else next((j for j in range(width) if j not in (u, v)), None)
+    vertices, places = _vertices(sheet, u, v)
+    if not len(places):
+        raise InputError(f"'{sheet.path}' holds no edges. Give a line with two vertices for each edge.")
+    weights = None if weight is None else _weights(sheet, weight)
+    return Data(Graph.from_edges(places, weights, n_vertices=len(vertices)), vertices)
 
 
-def _weights(block: list[Line]) -> FloatArray:
-    values = [number(cells[2]) for _, cells in block]
-    bad = next((at for at, value in enumerate(values) if value is None), None)
-    if bad is not None:
-        raise InputError(f"weights must be numbers; found {block[bad][1][2][:40]!r} in line {block[bad][0]}. Fix it.")
-    return np.array(values, dtype=np.float64)
+def _vertices(sheet: Sheet, u: int, v: int) -> tuple[Array, IntArray]:
+    """The names of the vertices in order, and the ends of the edges as their places, shape (m, 2)."""
+    found, codes = sheet.coded((u, v))
+    if "" in found:
+        row = int((codes == found.index("")).any(axis=1).argmax())
+        raise InputError(f"line {sheet.line(row)} of '{sheet.path}' names one vertex only. Give an edge two ends.")
+    vertices = whole_numbers(found)
+    order = np.argsort(vertices, kind="stable")
+    place = np.empty(len(found), dtype=np.int64)
+    place[order] = np.arange(len(found))
+    return vertices[order], place[codes]
 
 
-def _has_end_names(cells: list[str]) -> bool:
-    return tuple(cell.strip().casefold() for cell in cells[:2]) in ENDS
-
-
-def _is_edge_header(head: list[Line]) -> bool:
-    """Whether words stand above numbers; the names of vertices may be words too."""
-    first, below = head[0][1], head[1:]
-    words = [j for j, cell in enumerate(first) if number(cell) is None]
-    return bool(below) and any(is_numeric(below, j) for j in words)
+def _weights(sheet: Sheet, column: int) -> FloatArray:
+    found = sheet.read({j for j in range(len(sheet.names)) if j != column})[0][column]
+    if found.values is not None and not np.isnan(found.values).any():
+        return found.values
+    cells = sheet.texts([column])[column]
+    if found.values is not None:
+        row = int(np.isnan(found.values).argmax())
+    else:
+        row = found.odd[0] if found.odd else next((at for at, cell in enumerate(cells) if not is_number(cell)), 0)
+    raise InputError(f"weights must be numbers; found {cells[row][:40]!r} in line {sheet.line(row)}. Fix it.")
 
 
 # ---------------------------------------------------------------- METIS
@@ -104,7 +156,7 @@ def _is_edge_header(head: list[Line]) -> bool:
 
 def read_metis(path: Path, selection: Selection) -> Data:
     """The graph of a METIS file; its vertices are numbered from 1, as in the file."""
-    _refuse(path, selection)
+    refuse_columns(path, selection)
     with reading(path, "a METIS graph"):
         lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("%")]
         if not lines:
@@ -155,17 +207,30 @@ def _metis_edges(lines: list[str], form: list[str], path: Path) -> tuple[IntArra
 
 def read_graphml(path: Path, selection: Selection) -> Data:
     """The graph of a GraphML file; the edge attribute named "weight" is the weight, 1 where it is missing."""
-    _refuse(path, selection, has_labels=True)
+    refuse_columns(path, selection, has_labels=True)
     with reading(path, "a GraphML file"):
-        root = ElementTree.parse(path, ElementTree.XMLParser(target=_WithoutDoctype())).getroot()
-        return _of_graphml(root, selection.label_column, path)
+        return _of_graphml(parsed_xml(path, "GraphML"), selection.label_column, path)
+
+
+def parsed_xml(path: Path, what: str) -> Any:
+    """The root of a document of XML that declares no type, and so no entities."""
+    try:
+        return ElementTree.parse(path, ElementTree.XMLParser(target=_WithoutDoctype())).getroot()
+    except _DoctypeError as error:
+        raise InputError(
+            f"{what} with a document type declaration is refused: it could name other files. Remove it."
+        ) from error
+
+
+class _DoctypeError(Exception):
+    """A document declares its type."""
 
 
 class _WithoutDoctype(ElementTree.TreeBuilder):
     """Builds the tree of a document, and stops before it would read a declaration of entities."""
 
     def doctype(self, *given: object) -> NoReturn:
-        raise InputError("GraphML with a document type declaration is refused: it could name other files. Remove it.")
+        raise _DoctypeError
 
 
 def _of_graphml(root: Any, label: str | None, path: Path) -> Data:
@@ -204,8 +269,8 @@ def _of_graphml(root: Any, label: str | None, path: Path) -> Data:
     graph = Graph.from_edges(pairs, weights, n_vertices=len(places))
     is_directed = any(one.get("edgedefault") == "directed" for one in found["graph"])
     notes = ("Its directed edges are taken as undirected.",) if is_directed else ()
-    labels = None if label is None else np.array(attributes(nodes, "node", label, ""))
-    return Data(graph, whole_numbers(np.array(list(places))), notes, labels=labels)
+    labels = None if label is None else as_texts(attributes(nodes, "node", label, ""))
+    return Data(graph, whole_numbers(list(places)), notes, labels=labels)
 
 
 def _name(element: Any) -> str:
@@ -213,7 +278,7 @@ def _name(element: Any) -> str:
     return str(element.tag).rpartition("}")[2]
 
 
-def _refuse(path: Path, selection: Selection, *, has_labels: bool = False) -> None:
+def refuse_columns(path: Path, selection: Selection, *, has_labels: bool = False) -> None:
     """A graph has no features, no columns and no named arrays."""
     if selection.kind == "features":
         raise InputError(f"'{path}' is a graph and holds no features. Read it as a graph.")

@@ -6,25 +6,33 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
-from math import isfinite
+from math import isfinite, isnan
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from tautcut.arrays import Array
 from tautcut.errors import InputError
 from tautcut.formats import schema
 from tautcut.formats.annotated import write_h5ad
-from tautcut.formats.base import optional, reading
-from tautcut.formats.tables import ID_NAMES, LABEL_NAMES, header, number, rows
+from tautcut.formats.base import Data, optional, reading
+from tautcut.formats.cells import number
+from tautcut.formats.packed import inner_suffix, unpacked
+from tautcut.formats.tables import ID_NAMES, LABEL_NAMES
+from tautcut.formats.text import Sheet, read_sheet
 from tautcut.writing import replacing, writable
 
-UNKNOWN = frozenset({"", "-1", "nan"})
+# What an unknown label looks like, in small letters. Words such as "none" may be classes: they have to be said.
+UNKNOWN = frozenset({"", "-1", "-1.0", "nan", "na", "n/a", "#n/a", "<na>", "null", "?", "-", "--", "."})
+# Words that stand for no label more often than for a class; they are asked about, never assumed.
+PLACEHOLDERS = frozenset({
+    "unknown", "unlabelled", "unlabeled", "none", "missing", "undefined", "unspecified", "unclassified", "unassigned",
+    "not labelled", "not labeled", "no label", "tbd", "todo", "other?", "??", "???",
+})  # fmt: skip
 DIGITS = 6  # of confidence and memberships in text
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -53,6 +61,15 @@ class Labelling:
     classes: Array
     about: Mapping[str, Any] = field(default_factory=dict)
 
+    def over(self, data: Data) -> Labelling:
+        """The same for every row of the file: a row that was left out has no label, and no number beside it."""
+        if data.dropped is None:
+            return self
+        return replace(
+            self, ids=data.all_ids, labels=data.spread(self.labels.astype(object), None),
+            confidence=data.spread(self.confidence, np.nan), memberships=data.spread(self.memberships, np.nan),
+        )  # fmt: skip
+
     @property
     def columns(self) -> list[str]:
         """The names of the columns of a table."""
@@ -62,17 +79,18 @@ class Labelling:
 # ---------------------------------------------------------------- known labels
 
 
-def known_labels(texts: ArrayLike) -> Array:
+def known_labels(texts: Iterable[str], unknown: Collection[str] = ()) -> Array:
     """One label per vertex from text: None where it is unknown; numbers if all others are whole numbers.
 
-    Unknown is an empty cell, −1 or NaN.
+    Unknown is an empty cell, −1, NaN, NA, ? and the like, and what the words in `unknown` say, in any case.
 
     Examples
     --------
-    >>> known_labels(["3", "", "5", "-1"]).tolist()
-    [3, None, 5, None]
+    >>> known_labels(["3", "", "5", "-1", "later"], ["Later"]).tolist()
+    [3, None, 5, None, None]
     """
-    words = [None if word.strip().casefold() in UNKNOWN else word for word in np.asarray(texts, dtype=np.str_).tolist()]
+    gaps = UNKNOWN | {word.strip().casefold() for word in unknown}
+    words: list[Any] = [None if word.strip().casefold() in gaps else word for word in map(str, texts)]
     given = [word for word in words if word is not None]
     if not given:
         raise InputError("no label is known: every one is empty, −1 or NaN. Give at least one label per class.")
@@ -82,39 +100,43 @@ def known_labels(texts: ArrayLike) -> Array:
     return np.array(words, dtype=object)
 
 
-def read_labels(path: Path, ids: Array) -> Array:
+def placeholder_among(labels: Array) -> str | None:
+    """A class whose name says that it is none, as "Unknown" does; None if there is no such class."""
+    return next(
+        (one for one in labels.tolist() if isinstance(one, str) and one.strip().casefold() in PLACEHOLDERS), None
+    )
+
+
+def read_labels(path: Path, ids: Array, unknown: Collection[str] = ()) -> Array:
     """The known labels of the vertices, in the order of their ids, from a table of id and label.
 
     The columns are those named id and label, else the first two. Vertices that the table leaves out are unknown.
     """
-    if path.suffix.lower() not in (".csv", ".tsv", ".txt"):
+    if inner_suffix(path) not in (".csv", ".tsv", ".txt"):
         raise InputError(f"labels are read from .csv, .tsv or .txt files of id and label; found '{path}'.")
     if not path.is_file():
         raise InputError(f"there is no file '{path}' of labels. Check the path.")
     places = {str(one): place for place, one in enumerate(ids.tolist())}
     if len(places) < len(ids):
         raise InputError("the ids of the input are not distinct, so labels cannot be joined to them. Rename them.")
-    with reading(path, "a table of id and label"):
-        pairs = list(_pairs(path))
-    texts = np.full(len(ids), "", dtype=object)
-    for line, id_, label in pairs:
-        if id_ not in places:
-            raise InputError(f"line {line} of '{path}' labels {id_[:40]!r}, which is not an id of the input.")
-        place = places[id_]
-        if texts[place] not in ("", label):
-            raise InputError(f"line {line} of '{path}' labels {id_[:40]!r} again, and differently. Keep one.")
-        texts[place] = label
-    return known_labels(texts.astype(np.str_))
+    texts = [""] * len(ids)
+    with unpacked(path) as plain, reading(path, "a table of id and label"):
+        for line, id_, label in _pairs(read_sheet(plain), path):
+            if id_ not in places:
+                raise InputError(f"line {line} of '{path}' labels {id_[:40]!r}, which is not an id of the input.")
+            place = places[id_]
+            if texts[place] not in ("", label):
+                raise InputError(f"line {line} of '{path}' labels {id_[:40]!r} again, and differently. Keep one.")
+            texts[place] = label
+    return known_labels(texts, unknown)
 
 
-def _pairs(path: Path) -> Iterator[tuple[int, str, str]]:
+def _pairs(sheet: Sheet, path: Path) -> Iterator[tuple[int, str, str]]:
     """Line, id and label of each row."""
-    lines = list(rows(path))
-    if not lines:
-        raise InputError(f"'{path}' is empty. Give a table of id and label.")
+    lines = list(replace(sheet, header=0).rows())
     names = [cell.strip().casefold() for cell in lines[0][1]]
     is_named = bool(LABEL_NAMES.intersection(names) or ID_NAMES.intersection(names))
-    has_header = is_named or header([cells for _, cells in lines])[1]
+    has_header = is_named or bool(sheet.header)
     if len(names) < 2 or (len(names) > 2 and not (is_named and LABEL_NAMES.intersection(names))):
         raise InputError(f"labels need two columns, id and label; '{path}' has {len(names)}, and no such names.")
     id_ = next((j for j, name in enumerate(names) if name in ID_NAMES), 0)
@@ -160,7 +182,9 @@ def _write_text(path: Path, found: Labelling, source: Path, *, delimiter: str) -
         writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
         writer.writerow(found.columns)
         for id_, label, numbers in _records(found):
-            writer.writerow([_inert(id_), _inert(label), *(f"{one:.{DIGITS}g}" for one in numbers)])
+            writer.writerow(
+                [_inert(id_), _inert(label), *("" if one is None else f"{one:.{DIGITS}g}" for one in numbers)]
+            )
 
 
 def _write_json(path: Path, found: Labelling, source: Path) -> None:
@@ -175,9 +199,10 @@ def _write_json(path: Path, found: Labelling, source: Path) -> None:
 
 def _write_npy(path: Path, found: Labelling, source: Path) -> None:
     n, R = found.memberships.shape
-    fields = [("id", found.ids.dtype), ("label", found.labels.dtype), ("confidence", "f4"), ("memberships", "f4", (R,))]
+    ids, labels = _fixed(found.ids), _fixed(found.labels)
+    fields = [("id", ids.dtype), ("label", labels.dtype), ("confidence", "f4"), ("memberships", "f4", (R,))]
     table = np.empty(n, dtype=np.dtype(fields))
-    table["id"], table["label"] = found.ids, found.labels
+    table["id"], table["label"] = ids, labels
     table["confidence"], table["memberships"] = found.confidence, found.memberships
     with path.open("wb") as file:
         np.save(file, table, allow_pickle=False)
@@ -186,13 +211,14 @@ def _write_npy(path: Path, found: Labelling, source: Path) -> None:
 def _write_parquet(path: Path, found: Labelling, source: Path) -> None:
     pa, pq = optional("pyarrow", "writing Parquet"), optional("pyarrow.parquet", "writing Parquet")
     columns = (found.ids.tolist(), found.labels.tolist(), found.confidence, *found.memberships.T)
-    arrays = [pa.array(column) for column in columns]
+    arrays = [pa.array(column, from_pandas=True) for column in columns]  # NaN is no value
     with path.open("wb") as file:
         pq.write_table(pa.Table.from_arrays(arrays, names=found.columns), file)
 
 
 def _write_h5ad(path: Path, found: Labelling, source: Path) -> None:
-    codes = np.searchsorted(found.classes, found.labels)
+    number_of = {one: code for code, one in enumerate(found.classes.tolist())}
+    codes = np.array([number_of.get(label, -1) for label in found.labels.tolist()])
     added = schema.entries(
         schema.KEY, codes=codes, classes=found.classes, confidence=found.confidence, memberships=found.memberships,
         about=found.about,
@@ -200,10 +226,19 @@ def _write_h5ad(path: Path, found: Labelling, source: Path) -> None:
     write_h5ad(path, source, added)
 
 
-def _records(found: Labelling) -> Iterator[tuple[Any, Any, list[float]]]:
-    """Id, label, and the rounded numbers of each vertex."""
+def _records(found: Labelling) -> Iterator[tuple[Any, Any, list[float | None]]]:
+    """Id, label, and the rounded numbers of each vertex; None where there are none."""
     numbers = np.column_stack([found.confidence, found.memberships]).astype(np.float64).round(DIGITS)
-    return zip(found.ids.tolist(), found.labels.tolist(), numbers.tolist(), strict=True)
+    rows = ([None if isnan(one) else one for one in row] for row in numbers.tolist())
+    return zip(found.ids.tolist(), found.labels.tolist(), rows, strict=True)
+
+
+def _fixed(values: Array) -> Array:
+    """Numbers or strings as an array that needs no pickling; where there is none, −1 or an empty string."""
+    if values.dtype != object:
+        return values
+    is_words = any(isinstance(one, str) for one in values.tolist())
+    return np.array([("" if is_words else -1) if one is None else one for one in values.tolist()])
 
 
 def _inert(value: Any) -> Any:

@@ -1,175 +1,149 @@
-"""Tables of features: .csv, .tsv and .txt text, and .parquet. This module owns which column plays which role: a header
-is found, ids and labels are told from features by name or content, and the rest is chosen by name. Every number is
-checked where it is read, so that a mistake is told with its line and column.
+"""Tables of features: text, spreadsheets and .parquet. This module owns which column plays which role: ids and labels
+are told from features by name or content, keys are left out, and the rest is chosen by name. A column that was meant to
+be numbers is never left out in silence.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import io
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from itertools import chain, islice
-from math import isfinite
-from operator import itemgetter
 from pathlib import Path
-from typing import TextIO, TypeAlias
 
 import numpy as np
 
-from tautcut.arrays import Array, FloatArray, TextArray
+from tautcut.arrays import Array, FloatArray, IntArray
 from tautcut.errors import InputError
 from tautcut.formats.base import Data, Selection, decided, optional, reading
-
-Line: TypeAlias = tuple[int, list[str]]
+from tautcut.formats.cells import Column, column_of
+from tautcut.formats.text import Sheet, read_sheet, sheet_of
 
 # Names, in small letters, of columns that are ids or labels rather than features. The last is pyarrow's, of an index.
 ID_NAMES = frozenset({"", "id", "ids", "index", "unnamed: 0", "__index_level_0__"})
 LABEL_NAMES = frozenset({"label", "labels", "target", "class", "truth"})
 
-_SAMPLE = 100  # lines that decide whether a column holds numbers
-_BLOCK = 2**20  # cells held as text at a time
-_FEWEST_COUNTED = 4  # columns from which a first line 0, 1, 2, … is a header
+# Words that a name ends in if the column numbers things: customer_id, PassengerId, order no.
+_KEY_NAME = re.compile(
+    r"(?:^|[\W_])(?i:id|ids|key|nr|no|num|number|index|idx|code|row|rownum)$|(?<=[a-z])(?:ID|Id|Key|Nr|No|Index)$",
+)  # fmt: skip
+_FEWEST_RUNNING = 10  # distinct whole numbers in fewer rows run by chance
+_MOST_UNUSED = 12  # columns that are no features, kept to be shown beside the result
+_EVEN = 0.9  # of the steps of a run are alike; some are not once rows were deleted
 
 
 @dataclass(frozen=True)
 class Roles:
-    """Which columns, by position, are ids, labels and features; `excluded` look like labels."""
+    """Which columns, by position, are ids, labels and features; `excluded` look like labels, `kept` stay features."""
 
     names: tuple[str, ...]
     id: int | None
     label: int | None
     features: tuple[int, ...]
     excluded: tuple[int, ...]
+    kept: frozenset[int]
 
     @property
     def texts(self) -> set[int]:
         """Columns that are kept as they are written."""
         return {position for position in (self.id, self.label) if position is not None}
 
+    @property
+    def unused(self) -> list[int]:
+        """Columns without a role, labels among them; the first of very many."""
+        used = {*self.texts, *self.features}
+        return [j for j in range(len(self.names)) if j not in used][:_MOST_UNUSED]
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """The columns of a table, and how to look one up again: as text, or the place of a row in the file."""
+
+    columns: Mapping[int, Column]
+    n_rows: int
+    texts: Callable[[Sequence[int]], Mapping[int, Sequence[str]]]
+    place: Callable[[int], str]
+    notes: tuple[str, ...] = ()
+
 
 def read_text(path: Path, selection: Selection) -> Data:
     """The features in a text file of columns."""
     with reading(path, "a table of text"):
-        lines = rows(path)
-        head = list(islice(lines, _SAMPLE + 1))
-        if not head:
-            raise InputError(f"'{path}' is empty. Give a table with a row for each point.")
-        names, has_header = header([cells for _, cells in head])
-        roles = assign(names, selection, path)
-        sample = head[has_header:]
-        numeric = tuple(j for j in roles.features if is_numeric(sample, j))
-        texts = [j for j in range(len(names)) if j in roles.texts or (j in roles.features and j not in numeric)]
-        matrix, columns = _blocks(chain(sample, lines), names, numeric, texts, path)
-        return assemble(matrix, numeric, columns, roles, selection)
+        return of_sheet(read_sheet(path), selection)
+
+
+def of_sheet(sheet: Sheet, selection: Selection) -> Data:
+    """The features in a text of columns."""
+    roles = assign(sheet.names, selection, sheet.path)
+    columns, notations = sheet.read(roles.texts, selection.missing_words)
+    texts = sheet.texts(sorted(roles.texts)) if roles.texts else {}
+    n_rows = next((len(one.values) for one in columns.values() if one.values is not None), -1)
+    if n_rows < 0:
+        n_rows = sum(1 for _ in sheet.rows())
+
+    def again(asked: Sequence[int]) -> Mapping[int, Sequence[str]]:
+        left = [j for j in asked if j not in texts]
+        return {**texts, **(sheet.texts(left) if left else {})}
+
+    table = Table(columns, n_rows, again, lambda row: f"line {sheet.line(row)}", (*sheet.notes, *notations))
+    return assemble(table, roles, selection)
+
+
+def read_spreadsheet(path: Path, selection: Selection) -> Data:
+    """The features in the first sheet of a workbook."""
+    calamine = optional("python_calamine", "reading spreadsheets")
+    with reading(path, "a spreadsheet"):
+        try:
+            book = calamine.CalamineWorkbook.from_path(str(path))
+            cells = book.get_sheet_by_index(0).to_python()
+        except calamine.CalamineError as error:
+            raise ValueError(str(error)) from error
+        text = io.StringIO()
+        csv.writer(text).writerows(cells)  # dates as ISO writes them, numbers with every digit
+        sheet = sheet_of(text.getvalue().encode(), path.with_suffix(".csv"))
+        notes = (f"Taken from its first sheet, {book.sheet_names[0]!r}.",) if len(book.sheet_names) > 1 else ()
+        return of_sheet(replace(sheet, path=path, notes=notes), selection)
 
 
 def read_parquet(path: Path, selection: Selection) -> Data:
     """The features in a Parquet file."""
-    pq, types = (optional(f"pyarrow.{name}", "reading Parquet") for name in ("parquet", "types"))
+    import pyarrow.parquet as pq
+
     with reading(path, "a Parquet file"):
         file = pq.ParquetFile(path)
-        names, kinds = tuple(file.schema_arrow.names), file.schema_arrow.types
+        names = tuple(file.schema_arrow.names)
         roles = assign(names, selection, path)
-        is_number = [types.is_floating(t) or types.is_integer(t) or types.is_boolean(t) for t in kinds]
-        numeric = tuple(j for j in roles.features if is_number[j])
-        wanted = sorted({*roles.texts, *roles.features})
-        table = file.read(columns=[names[j] for j in wanted])
-        at = {j: table.column(position) for position, j in enumerate(wanted)}
-        matrix = np.empty((table.num_rows, len(numeric)))
-        for position, j in enumerate(numeric):
-            values = matrix[:, position] = np.asarray(at[j].to_numpy(), dtype=np.float64)  # null becomes NaN
-            bad = ~np.isfinite(values)
-            if bad.any():
-                raise InputError(_not_a_number(f"row {int(bad.argmax())}", names[j], "", values[bad][0]))
-        texts = [j for j in wanted if j not in numeric]
-        columns = {j: np.array(["" if one is None else str(one) for one in at[j].to_pylist()], np.str_) for j in texts}
-    return assemble(matrix, numeric, columns, roles, selection)
+        wanted = sorted({*roles.texts, *roles.unused, *roles.features})
+        read = file.read(columns=[names[j] for j in wanted])
+        at = {j: read.column(position) for position, j in enumerate(wanted)}
 
+        def texts(asked: Sequence[int]) -> Mapping[int, Sequence[str]]:
+            return {j: ["" if one is None else str(one) for one in at[j].to_pylist()] for j in asked}
 
-def rows(path: Path) -> Iterator[Line]:
-    """The cells of each line that is not blank, with the number of the line; comments are left out of .txt files."""
-    delimiter = _delimiter(path)
-    has_comments = path.suffix.lower() not in (".csv", ".tsv")
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        if delimiter is None:
-            for number, line in enumerate(_lines(file, path), 1):
-                if line.strip() and line.lstrip()[0] not in "#%":
-                    yield number, line.split()
-            return
-        reader = csv.reader(_lines(file, path), delimiter=delimiter, skipinitialspace=True, strict=True)
-        for cells in reader:
-            if cells and not (has_comments and cells[0][:1] in ("#", "%")):
-                yield reader.line_num, cells
-
-
-def _lines(file: TextIO, path: Path) -> Iterator[str]:
-    for line in file:
-        if "\0" in line:
-            raise InputError(f"'{path}' is not text: it holds null bytes. Check its suffix.")
-        yield line
-
-
-def _delimiter(path: Path) -> str | None:
-    """What separates the cells, by the first line; None is white space."""
-    if path.suffix.lower() == ".tsv":
-        return "\t"
-    with path.open(encoding="utf-8-sig") as file:
-        lines = (line for line in islice(file, _SAMPLE) if line.strip() and line.lstrip()[0] not in "#%")
-        first = next(lines, "")
-    best = max(",;\t", key=first.count)
-    if best in first:
-        return best
-    return "," if path.suffix.lower() == ".csv" else None
-
-
-def header(head: list[list[str]]) -> tuple[tuple[str, ...], bool]:
-    """The names of the columns, and whether the first line holds them; without one they are "0", "1", …
-
-    The first line is a header if a column below one of its words holds numbers, if it holds words only, or if it
-    counts the columns, as data frames without names do.
-    """
-    first, below = head[0], head[1:]
-    words = [j for j, cell in enumerate(first) if number(cell) is None]
-    sample = [(0, cells) for cells in below]
-    is_header = any(is_numeric(sample, j) for j in words) or (bool(below) and len(words) == len(first))
-    counted = first[1:] if first[0].strip() == "" else first
-    is_counting = counted in ([str(j + start) for j in range(len(counted))] for start in (0, 1))
-    if is_header or (len(counted) >= _FEWEST_COUNTED and is_counting):
-        return tuple(cell.strip() for cell in first), True
-    return tuple(str(j) for j in range(len(first))), False
-
-
-def number(cell: str) -> float | None:
-    """The number in a cell, which may be NaN; None if there is none."""
-    try:
-        return float(cell)
-    except ValueError:
-        return None
-
-
-def is_numeric(sample: Sequence[Line], column: int) -> bool:
-    """Whether a column holds numbers and nothing else, apart from empty cells."""
-    cells = [cells[column].strip() for _, cells in sample if column < len(cells)]
-    cells = [cell for cell in cells if cell]
-    return bool(cells) and all(number(cell) is not None for cell in cells)
+        columns = {j: column_of(at[j], missing=selection.missing_words) for j in roles.features}
+        return assemble(Table(columns, read.num_rows, texts, lambda row: f"row {row}"), roles, selection)
 
 
 def assign(names: tuple[str, ...], selection: Selection, path: Path) -> Roles:
     """The role of each column, by the names asked for, else by their own names."""
     if selection.array is not None:
         raise InputError(f"'{path}' is a table; choose its columns by name, not the array {selection.array!r}.")
-    chosen = () if selection.columns is None else tuple(_chosen(names, selection.columns, path))
-    by_name = {j for j, name in enumerate(names) if name.casefold() in ID_NAMES and j not in chosen}
-    id_ = _position(names, selection.id_column, path) if selection.id_column else min(by_name, default=None)
+    chosen = None if selection.columns is None else _chosen(names, selection.columns, path)
+    kept, without = (frozenset(_chosen(names, asked, path)) for asked in (selection.keep, selection.without))
+    fixed = kept | frozenset(chosen or ())
+    by_name = (j for j, name in enumerate(names) if name.casefold() in ID_NAMES and j not in fixed | without)
+    id_ = _position(names, selection.id_column, path) if selection.id_column else next(by_name, None)
     label = None if selection.label_column is None else _position(names, selection.label_column, path)
-    is_free = selection.columns is None
-    others = [j for j in (range(len(names)) if is_free else chosen) if j not in (id_, label)]
-    excluded = tuple(j for j in others if is_free and names[j].casefold() in LABEL_NAMES)
-    return Roles(names, id_, label, tuple(j for j in others if j not in excluded), excluded)
+    others = range(len(names)) if chosen is None else dict.fromkeys([*chosen, *sorted(kept)])
+    free = [j for j in others if j not in (id_, label) and j not in without]
+    excluded = tuple(j for j in free if j not in fixed and names[j].casefold() in LABEL_NAMES)
+    left_out = frozenset(excluded)
+    return Roles(names, id_, label, tuple(j for j in free if j not in left_out), excluded, fixed)
 
 
-def _chosen(names: tuple[str, ...], asked: Sequence[str], path: Path) -> list[int]:
+def _chosen(names: tuple[str, ...], asked: Iterable[str], path: Path) -> list[int]:
     """The positions of the columns asked for by name or by a pattern such as pixel*."""
     found: dict[int, None] = {}
     for one in asked:
@@ -188,111 +162,105 @@ def _position(names: tuple[str, ...], asked: str, path: Path) -> int:
 
 
 def _no_column(names: tuple[str, ...], asked: str, path: Path) -> InputError:
-    some = ", ".join(repr(name) for name in names[:8]) + (", …" if len(names) > 8 else "")
+    some = ", ".join(repr(name[:40]) for name in names[:8]) + (", …" if len(names) > 8 else "")
     return InputError(f"'{path}' has no column {asked!r}; it has {some}.")
 
 
-def _blocks(
-    body: Iterator[Line], names: tuple[str, ...], numeric: tuple[int, ...], texts: list[int], path: Path
-) -> tuple[FloatArray, dict[int, TextArray]]:
-    """The numbers and the texts of the body, read some lines at a time."""
-    height = max(1, _BLOCK // len(names))
-    parts: list[FloatArray] = []
-    words: dict[int, list[str]] = {j: [] for j in texts}
-    for block in iter(lambda: list(islice(body, height)), []):
-        for line, cells in block:
-            if len(cells) != len(names):
-                raise InputError(
-                    f"'{path}' is uneven or cut short: line {line} has {len(cells)} columns in place of {len(names)}. "
-                    "Give every line the same columns."
-                )
-        parts.append(_numbers(block, names, numeric))
-        for j, column in words.items():
-            column.extend(cells[j].strip() for _, cells in block)
-    matrix = np.concatenate(parts) if parts else np.empty((0, len(numeric)))
-    return matrix, {j: np.array(column, dtype=np.str_) for j, column in words.items()}
-
-
-def _numbers(block: list[Line], names: tuple[str, ...], numeric: tuple[int, ...]) -> FloatArray:
-    """The numbers of a block, shape (lines, numeric columns)."""
-    if not numeric:
-        return np.empty((len(block), 0))
-    if len(numeric) == 1:
-        cells: Iterator[str] = (line[numeric[0]] for _, line in block)
-    elif len(numeric) == len(names):
-        cells = chain.from_iterable(line for _, line in block)
-    else:
-        pick = itemgetter(*numeric)
-        cells = chain.from_iterable(pick(line) for _, line in block)
-    try:
-        values = np.fromiter(map(float, cells), np.float64, len(block) * len(numeric))
-    except ValueError:
-        raise _first_bad(block, names, numeric) from None
-    if not np.isfinite(values).all():
-        raise _first_bad(block, names, numeric)
-    return values.reshape(len(block), len(numeric))
-
-
-def _first_bad(block: list[Line], names: tuple[str, ...], numeric: tuple[int, ...]) -> InputError:
-    cells = ((line, j, cells[j]) for line, cells in block for j in numeric)
-    line, j, cell = next(one for one in cells if not isfinite(number(one[2]) or 0.0) or number(one[2]) is None)
-    return InputError(_not_a_number(f"line {line}", names[j], cell, number(cell)))
-
-
-def _not_a_number(where: str, name: str, cell: str, value: float | None) -> str:
-    found = repr(cell[:40]) if cell.strip() or value is None else f"a missing value ({value})"
-    found = "an empty cell" if value is None and not cell.strip() else found
-    return (
-        f"features must be finite numbers; found {found} in {where}, column {name!r}. "
-        "Fill it, or remove that row or column."
-    )
-
-
-def assemble(
-    matrix: FloatArray, numeric: tuple[int, ...], texts: dict[int, TextArray], roles: Roles, selection: Selection
-) -> Data:
+def assemble(table: Table, roles: Roles, selection: Selection) -> Data:
     """Features, ids and labels from the columns, and what is to be said about the others."""
-    names = roles.names
-    words = [j for j in roles.features if j not in numeric]
-    if selection.columns is not None and words:
-        example = texts[words[0]][:1].tolist()
-        raise InputError(f"column {names[words[0]]!r} does not hold numbers, but e.g. {example}. Choose another.")
-    unique = (j for j in words if len(np.unique(texts[j])) == len(texts[j]))
-    id_ = next(unique, None) if roles.id is None else roles.id
-    ids: Array = np.arange(len(matrix)) if id_ is None else whole_numbers(texts[id_])
-    left = [j for j in words if j != id_]
-    notes = []
+    names, columns = roles.names, table.columns
+    numeric = [j for j in roles.features if columns[j].values is not None]
+    empty = [j for j in roles.features if columns[j].is_empty]
+    words = [j for j in roles.features if columns[j].values is None and not columns[j].is_empty]
+    _refuse_words(table, roles, words)
+    keys = [j for j in numeric if j not in roles.kept and _is_key(names[j], columns[j].whole)]
+    if len(keys) == len(numeric):  # a table needs features, however much they look like keys
+        keys = []
+    id_ = roles.id if roles.id is not None else next(iter(keys), None)
+    if id_ is None:
+        id_ = next((j for j in words if columns[j].is_distinct), None)
+    ids: Array = np.arange(table.n_rows) if id_ is None else whole_numbers(table.texts([id_])[id_])
+    left_out = frozenset(keys)
+    features = [j for j in numeric if j not in left_out]
+    notes = list(table.notes)
     if id_ is not None:
-        is_repeated = np.unique(ids).size < ids.size
+        is_repeated = len(set(ids.tolist())) < len(ids)
         notes.append(f"Ids are in column {names[id_]!r}{'; some occur more than once' if is_repeated else ''}.")
-    if roles.excluded:
-        notes.append(f"Left out because they look like labels: {_listed([names[j] for j in roles.excluded])}.")
-    if left:
-        notes.append(f"Left out because they hold text: {_listed([names[j] for j in left])}.")
-        odd = {names[j]: cell for j in left if (cell := _odd_cell(texts[j])) is not None}
-        if odd:
-            example = next(iter(odd.values()))
-            notes.append(f"Mostly numbers are in {_listed(list(odd))}: fill cells such as {example!r} to use them.")
-    if not numeric or not len(matrix):
+    notes += _left_out(names, "they look like keys (--keep COLUMN uses one)", keys)
+    notes += _left_out(names, "they look like labels", roles.excluded)
+    notes += _left_out(names, "they hold text", [j for j in words if j != id_])
+    notes += _left_out(names, "they are empty", [j for j in empty if names[j]])
+    if not features or not table.n_rows:
         raise InputError("the table holds no column of numbers. Give at least one feature, and a row for each point.")
-    labels = None if roles.label is None else texts[roles.label]
-    return decided(Data(matrix, ids, tuple(notes), tuple(names[j] for j in numeric), labels), selection.kind)
+    matrix: FloatArray = np.empty((table.n_rows, len(features)))
+    for place, j in enumerate(features):
+        matrix[:, place] = columns[j].values
+    labels = None if roles.label is None else as_texts(table.texts([roles.label])[roles.label])
+    beside = [*roles.unused, *(j for j in words if j != id_)][: 2 * _MOST_UNUSED]
+
+    def others() -> Mapping[str, Array]:
+        texts = table.texts(beside)
+        return {names[j]: as_texts(texts[j]) for j in beside}
+
+    chosen = tuple(names[j] for j in features)
+    data = Data(matrix, ids, tuple(notes), chosen, labels, others=others, place=table.place)
+    return decided(data, selection.kind)
 
 
-def _odd_cell(texts: TextArray) -> str | None:
-    """The first cell that is no number, if most of the others are: a mistake rather than a column of words."""
-    odd = [cell for cell in texts.tolist() if cell and number(cell) is None]
-    return odd[0][:40] if odd and 2 * len(odd) < len(texts) else None
+def _refuse_words(table: Table, roles: Roles, words: Sequence[int]) -> None:
+    """Columns that were asked for, or that hold numbers but for a few cells, are not left out in silence."""
+    names = roles.names
+    odd = {j: found for j in words if (found := table.columns[j].odd) is not None}
+    if odd:
+        j, (row, cell, count) = next(iter(odd.items()))
+        more = f" (so do {_listed([names[other] for other in list(odd)[1:]])})" if len(odd) > 1 else ""
+        raise InputError(
+            f"column {names[j]!r} holds numbers, but {count} of its cells {'is' if count == 1 else 'are'} not: "
+            f"the first is {cell!r} in {table.place(row)}{more}. Correct it, or say --na {cell!r} if that is a "
+            f"missing value, or --without {names[j]!r} to leave the column out."
+        )
+    empty = next((j for j in roles.features if j in roles.kept and table.columns[j].is_empty), None)
+    if empty is not None:
+        raise InputError(f"column {names[empty]!r} is empty. Choose another.")
+    asked = next((j for j in words if j in roles.kept), None)
+    if asked is not None:
+        example = [cell[:40] for cell in table.texts([asked])[asked][:1]]
+        raise InputError(f"column {names[asked]!r} does not hold numbers, but e.g. {example}. Choose another.")
 
 
-def whole_numbers(texts: TextArray) -> Array:
+def _is_key(name: str, whole: IntArray | None) -> bool:
+    """Whether a column numbers the rows: distinct whole numbers that run, in any order, or are named as keys are."""
+    if whole is None or len(whole) < 2:
+        return False
+    ordered = np.sort(whole)
+    steps = np.diff(ordered)
+    if not steps.all():
+        return False
+    if _KEY_NAME.search(name.strip()) or name.strip().casefold() in ID_NAMES:
+        return True
+    return len(whole) >= _FEWEST_RUNNING and bool(np.mean(steps == np.median(steps)) >= _EVEN)
+
+
+def whole_numbers(texts: Sequence[str]) -> Array:
     """Ids as integers, if each is written as one; else as they are."""
     try:
-        values = texts.astype(np.int64)
+        values = np.array([int(text) for text in texts], dtype=np.int64)
     except (ValueError, OverflowError):
-        return texts
-    return values if np.array_equal(values.astype(np.str_), texts) else texts
+        return as_texts(texts)
+    return values if all(map(str.__eq__, map(str, values.tolist()), texts)) else as_texts(texts)
+
+
+def as_texts(texts: Sequence[str]) -> Array:
+    """Strings as objects: an array of fixed width would give each the room of the longest."""
+    array = np.empty(len(texts), dtype=object)
+    array[:] = texts
+    return array
+
+
+def _left_out(names: tuple[str, ...], why: str, columns: Sequence[int]) -> list[str]:
+    return [f"Left out because {why}: {_listed([names[j] for j in columns])}."] if columns else []
 
 
 def _listed(names: list[str]) -> str:
-    return ", ".join(repr(name) for name in names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    some = ", ".join(repr(name[:40]) for name in names[:5])
+    return some + (f" and {len(names) - 5} more" if len(names) > 5 else "")

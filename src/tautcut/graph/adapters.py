@@ -39,6 +39,12 @@ def weight_matrix(obj: object) -> tuple[SparseMatrix, str]:
     )
 
 
+def is_graph(obj: object) -> bool:
+    """Whether an object is a graph of networkx or igraph, whatever it is used for."""
+    modules = (sys.modules.get(name) for name in ("networkx", "igraph"))
+    return any(module is not None and isinstance(obj, module.Graph) for module in modules)
+
+
 def matrix_of_edges(edges: ArrayLike, weights: ArrayLike | None, n_vertices: int | None) -> SparseMatrix:
     """W of a list of undirected edges, each of them once or in both directions."""
     pairs = _edge_array(edges)

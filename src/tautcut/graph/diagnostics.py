@@ -6,7 +6,8 @@ never changes a graph and never looks for a partition.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -15,11 +16,13 @@ from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackError, eigsh
 
-from tautcut.arrays import FloatArray, IntArray, SparseMatrix
+from tautcut.arrays import Features, FloatArray, IntArray, SparseMatrix
 from tautcut.checks import cluster_count, hard_labels
 from tautcut.graph import Graph
+from tautcut.graph.columns import carriers
 
 Severity = Literal["info", "warning"]
+Origin = Literal["features", "graph"]
 
 # A share of the vertices whose labels nothing decides. Good methods differ by about a point in a hundred, so more
 # than that is seen in the result.
@@ -108,7 +111,14 @@ class Diagnosis:
         return "\n".join([head, *(marks[finding.severity] + str(finding) for finding in self.findings)])
 
 
-def diagnose(graph: Graph, n_clusters: int | None = None) -> Diagnosis:
+def diagnose(
+    graph: Graph,
+    n_clusters: int | None = None,
+    *,
+    features: Features | None = None,
+    names: Sequence[object] | None = None,
+    made_from: Origin | None = None,
+) -> Diagnosis:
     """Measure a graph and say what it means for clustering.
 
     Parameters
@@ -118,6 +128,12 @@ def diagnose(graph: Graph, n_clusters: int | None = None) -> Diagnosis:
     n_clusters : int, optional
         How many clusters you will ask for, if you know: the gap in the spectrum is judged there, and the expected
         size of a cluster.
+    features, names : optional
+        What the graph was made from, if by Euclidean distances, and what its columns are called: the columns that carry
+        the distances are named then.
+    made_from : {"features", "graph"}, optional
+        Whether the graph was made from features, which could be made into another, or was given as it is; by default
+        that is not known, unless there are features. Advice is given on what can be changed.
 
     Returns
     -------
@@ -134,15 +150,17 @@ def diagnose(graph: Graph, n_clusters: int | None = None) -> Diagnosis:
     """
     if n_clusters is not None:
         n_clusters = cluster_count(n_clusters, graph.n_vertices)
+    origin: Origin | None = "features" if features is not None else made_from
     spectrum = _spectrum(graph, n_clusters)
     measured = (
-        _components(graph, n_clusters),
+        _components(graph, n_clusters, origin),
         _isolated(graph),
-        _degrees(graph),
-        _weights(graph),
+        _degrees(graph, origin),
+        _weights(graph, origin),
         spectrum,
-        _noise(graph, spectrum),
-        _cluster_size(graph, n_clusters),
+        _noise(graph, spectrum, origin),
+        _cluster_size(graph, n_clusters, origin),
+        None if features is None else _columns(features, names),
     )
     findings = tuple(finding for finding in measured if finding is not None)
     return Diagnosis(graph.n_vertices, graph.n_edges, n_clusters, findings)
@@ -186,7 +204,7 @@ def confidence(graph: Graph, labels: ArrayLike, n_clusters: int) -> FloatArray:
     return margins
 
 
-def _components(graph: Graph, n_clusters: int | None) -> Finding:
+def _components(graph: Graph, n_clusters: int | None, origin: Origin | None) -> Finding:
     """Components of two vertices or more; isolated vertices have a finding of their own."""
     sizes = -np.sort(-np.bincount(graph.components()[1]))
     sizes = sizes[sizes > 1]
@@ -202,7 +220,7 @@ def _components(graph: Graph, n_clusters: int | None) -> Finding:
         f"{_percent(outside)} of the vertices lie outside the largest of {sizes.size:,} components; no cut is needed "
         "between components, so nothing says which of them belong together."
     )
-    advice = f"{_more_neighbors(graph, 'to join them')}, or cluster the components apart."
+    advice = f"{_more_neighbors(graph, 'to join them', origin)}, or cluster the components apart."
     is_noticed = outside > NOTICEABLE or is_large[1:].any()
     return Finding("components", value, "warning" if is_noticed else "info", meaning, advice)
 
@@ -218,7 +236,7 @@ def _isolated(graph: Graph) -> Finding | None:
     return Finding("isolated", {"count": count, "share": share}, severity, meaning, advice)
 
 
-def _degrees(graph: Graph) -> Finding:
+def _degrees(graph: Graph, origin: Origin | None) -> Finding:
     """How many neighbours vertices have, and how many edges end at hubs."""
     counts = np.diff(graph.indptr)
     mean, median = float(counts.mean()), float(np.median(counts))
@@ -230,21 +248,23 @@ def _degrees(graph: Graph) -> Finding:
     }  # fmt: skip
     if mean < FEWEST_NEIGHBORS:
         meaning = f"A vertex has {mean:.1f} neighbours on average: nearly every edge is a cut, and cuts cost the same."
-        advice = f"{_more_neighbors(graph, 'for the graph to hold together')}."
+        advice = f"{_more_neighbors(graph, 'for the graph to hold together', origin)}."
         return Finding("degrees", value, "warning", meaning, advice)
     if at_hubs > HUB_EDGES:
         meaning = (
             f"{_percent(at_hubs)} of the edge ends are at {is_hub.sum():,} hubs with more than {HUB * median:.0f} "
             "neighbours; hubs tie clusters together, and the cut is about them."
         )
-        advice = "Leave out the hubs, keep only edges between mutual neighbours, or try metric='cosine'."
+        advice = _possible(
+            origin, "Leave out the hubs, or keep only edges between mutual neighbours", ", or try metric='cosine'"
+        )
         return Finding("degrees", value, "warning", meaning, advice)
     hubs = f"; {is_hub.sum():,} hubs hold {_percent(at_hubs)} of the edge ends" if is_hub.any() else ""
     meaning = f"Vertices have {counts.min():,} to {counts.max():,} neighbours, {mean:.1f} on average{hubs}."
     return Finding("degrees", value, "info", meaning)
 
 
-def _weights(graph: Graph) -> Finding | None:
+def _weights(graph: Graph, origin: Origin | None) -> Finding | None:
     """The range of the weights, and how many of the edges carry next to none of the total."""
     if not graph.n_edges:
         return None
@@ -262,7 +282,7 @@ def _weights(graph: Graph) -> Finding | None:
         f"{span}, {decades:.1f} decades; {_percent(idle)} of the edges hold {_percent(IDLE_WEIGHT)} of the total "
         "weight, so the few heavy ones decide alone."
     )
-    advice = "Take weights='self-tuning' or 'binary', or the logarithm or a root of the weights."
+    advice = _possible(origin, "Take the logarithm or a root of the weights", ", or weights='self-tuning' or 'binary'")
     return Finding("weights", value, "warning", meaning, advice)
 
 
@@ -310,7 +330,7 @@ def _spectral_finding(values: FloatArray, chance: float, n_clusters: int | None)
     return Finding("spectrum", value, "warning", meaning, advice)
 
 
-def _noise(graph: Graph, spectrum: Finding | None) -> Finding | None:
+def _noise(graph: Graph, spectrum: Finding | None, origin: Origin | None) -> Finding | None:
     """The share of edges whose ends have no common neighbour, against a random graph of the same degrees.
 
     If a share ν of the edges is random, at least ν q of all edges have no common neighbour, where q is that share in
@@ -338,14 +358,15 @@ def _noise(graph: Graph, spectrum: Finding | None) -> Finding | None:
     shows_clusters = spectrum is not None and spectrum.severity == "info" and spectrum.value.get("n_visible", 0) > 1
     if noise <= NOISE or shows_clusters:
         return Finding("noise", value, "info", meaning)
-    advice = (
-        "Expect a poor cut unless the graph is of a kind without triangles, such as a grid; from features, reduce "
-        "their dimension, choose another metric or raise n_neighbors."
+    advice = _possible(
+        origin,
+        "Expect a poor cut unless the graph is of a kind without triangles, such as a grid",
+        "; from features, reduce their dimension, choose another metric or raise n_neighbors",
     )
     return Finding("noise", value, "warning", meaning, advice)
 
 
-def _cluster_size(graph: Graph, n_clusters: int | None) -> Finding | None:
+def _cluster_size(graph: Graph, n_clusters: int | None, origin: Origin | None) -> Finding | None:
     """Whether a cluster of the expected size can hold a vertex and its neighbours."""
     if n_clusters is None or n_clusters == 1:
         return None
@@ -358,16 +379,48 @@ def _cluster_size(graph: Graph, n_clusters: int | None) -> Finding | None:
         f"{n_clusters} clusters have {expected:,.1f} vertices each on average, and a vertex with its neighbours is "
         f"{around:.0f}: every cluster must cut most of its own edges."
     )
-    advice = f"Ask for at most {int(graph.n_vertices // around)} clusters, or lower n_neighbors."
-    return Finding("cluster size", value, "warning", meaning, advice)
+    fewer = f"Ask for at most {int(graph.n_vertices // around)} clusters"
+    return Finding("cluster size", value, "warning", meaning, _possible(origin, fewer, ", or lower n_neighbors"))
 
 
-def _more_neighbors(graph: Graph, purpose: str) -> str:
+def _columns(features: Features, names: Sequence[object] | None) -> Finding | None:
+    """Which columns carry the distances between rows."""
+    found = carriers(features)
+    if found is None or found.n_columns < 2:
+        return None
+    value: dict[str, float | int] = {
+        "carriers": len(found.columns),
+        "columns": found.n_columns,
+        "share": found.share,
+        "largest": found.largest,
+    }
+    if not found.are_too_few:
+        widest = replace(found, columns=found.columns[:1]).named(names)
+        meaning = (
+            f"The widest of {found.n_columns} columns ({widest}) carries {_percent(found.largest)} of the squared "
+            f"distances; it takes {len(found.columns)} to carry nearly all."
+        )
+        return Finding("columns", value, "info", meaning)
+    meaning = f"{found.sentence(names)}; the others hardly count."
+    advice = "Scale the columns (--scale standard; in Python, sklearn's StandardScaler), unless they share a unit."
+    return Finding("columns", value, "warning", meaning, advice)
+
+
+def _possible(origin: Origin | None, always: str, for_features: str) -> str:
+    """Advice on what can be changed: how features are made into a graph only where there are, or may be, features."""
+    return f"{always}." if origin == "graph" else f"{always}{for_features}."
+
+
+def _more_neighbors(graph: Graph, purpose: str, origin: Origin | None) -> str:
     """How to get more edges: a larger n_neighbors where the graph looks like one of nearest neighbours."""
+    if origin == "graph":
+        return f"Add edges {purpose}"
     k, n = int(np.diff(graph.indptr).min()), graph.n_vertices
     # k lists of n vertices, symmetrised: between n k / 2 and n k edges, and no vertex with fewer than k.
     if k >= 2 and n * k / 2 <= graph.n_edges <= n * k:
         return f"Raise n_neighbors to {min(-(-3 * k // 2), n - 1)}"
+    if origin == "features":
+        return f"Raise n_neighbors {purpose}"
     return f"Add edges {purpose} (a larger n_neighbors, if the graph was made from features)"
 
 

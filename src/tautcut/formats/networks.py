@@ -1,0 +1,76 @@
+"""Graphs in the formats of networkx: .gml, .gexf and .edgelist, read by networkx, which only they need. XML is looked
+at first by a parser that refuses document type declarations. Its readers execute nothing that is in a file.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tautcut.errors import InputError
+from tautcut.formats.base import Data, Selection, optional, reading
+from tautcut.formats.graphs import parsed_xml, read_edges, refuse_columns
+from tautcut.formats.tables import as_texts, whole_numbers
+from tautcut.graph import Graph
+
+# The edge attribute that is the weight: networkx's name, and that of many .gml files.
+_WEIGHTS = ("weight", "value")
+
+
+def read_network(path: Path, selection: Selection) -> Data:
+    """The graph of a .gml, .gexf or .edgelist file; its nodes by their labels, or their ids where they have none."""
+    suffix = path.suffix.lower()
+    if suffix == ".edgelist" and b"{" not in path.read_bytes():
+        return read_edges(path, selection)  # plain lines of two vertices and a weight
+    refuse_columns(path, selection, has_labels=True)
+    networkx = optional("networkx", f"reading {suffix}")
+    with reading(path, f"a {suffix} graph"):
+        try:
+            network = _READERS[suffix](path, networkx)
+        except networkx.NetworkXException as error:
+            raise ValueError(str(error)) from error
+        return _of_network(network, selection.label_column, path)
+
+
+def _gml(path: Path, networkx: Any) -> Any:
+    try:
+        return networkx.read_gml(path, label="label")
+    except networkx.NetworkXError:  # nodes without labels, or with the same
+        return networkx.read_gml(path, label="id")
+
+
+def _gexf(path: Path, networkx: Any) -> Any:
+    parsed_xml(path, "GEXF")
+    return networkx.read_gexf(path)
+
+
+def _edgelist(path: Path, networkx: Any) -> Any:
+    return networkx.read_edgelist(path)
+
+
+def _of_network(network: Any, label: str | None, path: Path) -> Data:
+    """The graph of a network, and the node attribute of that name as labels."""
+    nodes = list(network.nodes)
+    if not nodes:
+        raise InputError(f"'{path}' holds no nodes. Check its suffix.")
+    places = {node: place for place, node in enumerate(nodes)}
+    edges = list(network.edges(data=True))
+    pairs = np.array([(places[u], places[v]) for u, v, _ in edges], dtype=np.int64).reshape(-1, 2)
+    name = next((one for one in _WEIGHTS if any(one in about for *_, about in edges)), None)
+    weights = None if name is None else [float(about.get(name, 1)) for *_, about in edges]
+    notes = ["Its directed edges are taken as undirected."] if network.is_directed() else []
+    if name is not None and name != _WEIGHTS[0]:
+        notes.append(f"Weights are the edges' attribute {name!r}.")
+    labels = None
+    if label is not None:
+        about = dict(network.nodes(data=label))
+        if all(one is None for one in about.values()):
+            raise InputError(f"the nodes of '{path}' have no attribute {label!r}. Name one that they have.")
+        labels = as_texts(["" if about[node] is None else str(about[node]) for node in nodes])
+    graph = Graph.from_edges(pairs, weights, n_vertices=len(nodes))
+    return Data(graph, whole_numbers([str(node) for node in nodes]), tuple(notes), labels=labels)
+
+
+_READERS = {".gml": _gml, ".gexf": _gexf, ".edgelist": _edgelist}
