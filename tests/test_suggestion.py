@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import types
 
 import networkx
 import numpy as np
@@ -149,6 +150,54 @@ def test_a_jump_counts_only_where_the_mean_term_rises():
 
 def test_close_numbers_are_named():
     assert "Close behind: 2." in told((2, 1.0, 0.05), (3, 2.0, 0.1), (4, 4.0, 0.21)).reason
+
+
+def test_a_cluster_that_loses_half_of_its_weight_is_not_praised():
+    found = told((2, 1.0, 0.5), (3, 2.0, 0.9), (4, 8.0, 1.0))
+    assert [point.score for point in found.curve[:-1]] == [0, 0]
+    assert found.reason.startswith("No number of clusters stands out: whatever the number, some cluster loses half")
+    assert found.n_clusters == 2  # the guess that loses least
+    assert told((2, 1.0, 0.9), (3, 2.0, 0.49), (4, 8.0, 1.0)).n_clusters == 3
+
+
+def test_a_guess_loses_less_than_half_where_one_can():
+    assert told((2, 1.0, 0.6), (3, 1.0, 0.4), (4, 1.0, 0.41)).n_clusters == 3
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        networkx.star_graph(30),
+        networkx.complete_graph(12),
+        networkx.complete_bipartite_graph(6, 6),
+        networkx.davis_southern_women_graph(),
+        networkx.les_miserables_graph(),
+        networkx.petersen_graph(),
+        networkx.cycle_graph(12),
+        networkx.gnm_random_graph(50, 80, seed=3),
+    ],
+    ids=["star", "clique", "bipartite", "women", "miserables", "petersen", "cycle", "sparse"],
+)
+def test_no_cluster_is_praised_that_loses_half_of_its_weight(network):
+    graph = Graph.from_any(networkx.convert_node_labels_to_integers(network))
+    found = suggest_n_clusters(graph, range(2, 9), random_state=0)
+    point = next(one for one in found.curve if one.n_clusters == found.n_clusters)
+    assert found.reason.startswith("No number") or point.leakage < 0.5
+
+
+def test_a_cluster_without_any_weight_counts_as_one_that_loses_all():
+    graph = random_graph(40, 120, seed=1, n_isolated=5)
+    isolated = graph.degrees == 0
+    problem = Problem(graph, 2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(suggestion, "_partition", lambda problem, rng: problem.partition(isolated.astype(np.int64)))
+        assert suggestion._point(problem, np.random.default_rng(0)).leakage == 1
+
+
+@pytest.mark.parametrize(("n_edges", "starts"), [(100, 4), (400_000, 2), (250_001, 3), (9_000_000, 2)])
+def test_large_graphs_get_fewer_starts(n_edges, starts):
+    directed = types.SimpleNamespace(indices=np.empty(2 * n_edges, dtype=np.int8))
+    assert suggestion._plan(directed).n_init == starts
 
 
 def test_cuts_that_cost_nothing():

@@ -22,7 +22,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeatures
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from tautcut.algorithm.observers import ProgressBar
+from tautcut.algorithm.observers import Observer, ProgressBar
 from tautcut.algorithm.results import Result
 from tautcut.algorithm.stopping import StopRule
 from tautcut.arrays import Array, BoolArray, FloatArray, IntArray
@@ -67,7 +67,7 @@ class _MTVEstimator(BaseEstimator):
     device: str = "cpu"
     dtype: Literal["float32", "float64"] = "float32"
     n_jobs: int | None = None
-    verbose: bool = False
+    verbose: bool | Observer = False
     random_state: RandomState = None
 
     def _graph_of(self, X: Any, rng: np.random.Generator) -> Graph:
@@ -100,8 +100,10 @@ class _MTVEstimator(BaseEstimator):
             device=self.device, dtype=self.dtype, n_jobs=self.n_jobs,
         )  # fmt: skip
         with ExitStack() as stack:
-            bars = [stack.enter_context(ProgressBar(resolved(self.device)))] if self.verbose else []
-            result = search(plan=plan, rng=rng, observers=bars)
+            watching = self.verbose
+            if watching and not callable(watching):
+                watching = stack.enter_context(ProgressBar(resolved(self.device)))
+            result = search(plan=plan, rng=rng, observers=[watching] if callable(watching) else [])
         self.result_ = result
         self.graph_ = result.problem.graph
         self.memberships_ = result.memberships
@@ -301,8 +303,9 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     n_jobs : int, default None
         How many starts to run at a time as joblib tasks; −1 is one for each core. None uses threads inside this
         process. The labels do not depend on it.
-    verbose : bool, default False
-        Show progress bars on standard error.
+    verbose : bool or callable, default False
+        Show progress bars on standard error; or the observer that is shown a `Progress` after every step, and stops the
+        fit where it returns True.
     random_state : int, Generator, RandomState or None, default None
         Seeds everything that is drawn. A whole number makes a fit repeatable; None differs from fit to fit.
 

@@ -25,9 +25,12 @@ from tautcut.problem import Partition, Problem, cuts
 from tautcut.search.driver import best_of_starts
 from tautcut.search.plan import Plan
 
-# Enough to see the curve: four multilevel starts, combined, and a short polish.
-_PLAN = Plan(n_init=4, stop=StopRule(max_iter=50))
+# Enough to see the curve: two to four multilevel starts, combined, and a short polish (decision 0034).
+_STARTS = (2, 4)
+_WORK = 2_000_000  # directed edges over the starts of one search: large graphs get fewer
+_POLISH = StopRule(max_iter=50)
 _SMALL = 0.05  # a rise of (P)/R by a twentieth is none, and a twentieth of the largest leakage is small (decision 0019)
+_LOOSE = 0.5  # a cluster that loses this share of its weight or more is none, and is never praised (decision 0034)
 _CLOSE = 0.8  # scores this near to the best are named beside it
 
 
@@ -35,9 +38,9 @@ class CurvePoint(NamedTuple):
     """What was found for one number of clusters.
 
     `energy` is the lower (P) of two runs, `stability` the adjusted Rand index between their partitions, `modularity`
-    that of the better one, and `leakage` the largest share of a cluster's edge weight that leaves the cluster.
-    `score` says how many times the leakage grows up to the next candidate, 0 where (P)/R does not grow with it; it is
-    NaN for the last candidate, which has no next one.
+    that of the better one, and `leakage` the largest share of a cluster's edge weight that leaves the cluster, 1 for a
+    cluster without any. `score` says how many times the leakage grows up to the next candidate; it is 0 where (P)/R
+    does not grow with it or the leakage is a half or more, and NaN for the last candidate, which has no next one.
     """
 
     n_clusters: int
@@ -86,7 +89,7 @@ def suggest_n_clusters(
     For every candidate R two short searches for the partition of lowest (P) are run. Suggested is the R that has the
     largest jump of the leakage to the next candidate R⁺,
 
-        (leakage(R⁺) + ε) / (leakage(R) + ε)   among those with   (P)(R⁺)/R⁺ > 1.05 (P)(R)/R.
+        (leakage(R⁺) + ε) / (leakage(R) + ε)   among those with   (P)(R⁺)/R⁺ > 1.05 (P)(R)/R   and   leakage(R) < ½.
 
     The leakage is the largest share of a cluster's edge weight that leaves the cluster: it jumps once a cluster is
     split that has no seam; ε is a twentieth of the largest one on the curve. (P)/R, the mean term, grows only if the
@@ -156,7 +159,7 @@ def _point(problem: Problem, rng: np.random.Generator) -> CurvePoint:
     one, other = (_partition(problem, generator) for generator in rng.spawn(2))
     best = one if one.energy <= other.energy else other
     shares, cut = _shares(problem.graph, best.labels, problem.n_clusters)
-    leakage = float(np.max(cut / np.where(shares > 0, shares, 1)))
+    leakage = float(np.max(np.where(shares > 0, cut, 1) / np.where(shares > 0, shares, 1)))
     modularity = float((shares - cut - shares**2).sum())
     return CurvePoint(problem.n_clusters, best.energy, ari(one.labels, other.labels), modularity, leakage)
 
@@ -166,10 +169,15 @@ def _partition(problem: Problem, rng: np.random.Generator) -> Partition:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InterruptedRunWarning)
         warnings.simplefilter("ignore", CollapseWarning)  # its energy says so
-        result = best_of_starts(problem, _PLAN, rng=rng)
+        result = best_of_starts(problem, _plan(problem.graph), rng=rng)
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     return result.partition
+
+
+def _plan(graph: Graph) -> Plan:
+    """A short search, of fewer starts on a large graph."""
+    return Plan(init="multilevel", n_init=int(np.clip(_WORK // max(graph.indices.size, 1), *_STARTS)), stop=_POLISH)
 
 
 def _shares(graph: Graph, labels: IntArray, n_clusters: int) -> tuple[FloatArray, FloatArray]:
@@ -184,7 +192,7 @@ def _suggestion(points: tuple[CurvePoint, ...], *, is_complete: bool) -> Suggest
     jumps = [(after.leakage + unit) / (point.leakage + unit) for point, after in pairwise(points)]
     # Where (P)/R grows, the next cut costs more than the mean of those before it.
     rises = [
-        after.energy / after.n_clusters > (1 + _SMALL) * point.energy / point.n_clusters
+        point.leakage < _LOOSE and after.energy / after.n_clusters > (1 + _SMALL) * point.energy / point.n_clusters
         for point, after in pairwise(points)
     ]
     scores = [*(jump if is_rise else 0.0 for jump, is_rise in zip(jumps, rises, strict=True)), math.nan]
@@ -192,15 +200,23 @@ def _suggestion(points: tuple[CurvePoint, ...], *, is_complete: bool) -> Suggest
     if len(curve) == 1:
         best, reason = curve[0], f"{curve[0].n_clusters} was the only candidate: give more, to compare them."
     else:
-        top = max(range(len(jumps)), key=lambda i: (scores[i], jumps[i]))  # the fewest clusters, of equals
+        # The fewest clusters, of equals; a guess loses as little of its worst cluster as can be, if it loses half.
+        top = max(range(len(jumps)), key=lambda i: (scores[i], -max(points[i].leakage, _LOOSE), jumps[i]))
         best = curve[top]
-        reason = _clear(curve, top) if best.score > 0 else (
-            "No number of clusters stands out: (P) per cluster does not rise, as in a graph with no marked clusters, "
-            f"or with {curve[-1].n_clusters} or more. {best.n_clusters} is a guess."
-        )  # fmt: skip
+        reason = _clear(curve, top) if best.score > 0 else _unclear(curve, best)
     if not is_complete:
         reason += " Not all candidates were tried."
     return Suggestion(best.n_clusters, curve, reason, is_complete)
+
+
+def _unclear(curve: tuple[CurvePoint, ...], best: CurvePoint) -> str:
+    """Why no number is suggested in earnest."""
+    if all(point.leakage >= _LOOSE for point in curve):
+        why = "whatever the number, some cluster loses half of its edge weight or more"
+    else:
+        most = curve[-1].n_clusters
+        why = f"(P) per cluster does not rise, as in a graph with no marked clusters, or with {most} or more"
+    return f"No number of clusters stands out: {why}. {best.n_clusters} is a guess."
 
 
 def _clear(curve: tuple[CurvePoint, ...], top: int) -> str:

@@ -1,5 +1,5 @@
-"""Files that are whole or not there: whether a path can be written, and writing to a temporary file beside it that
-takes its place. It knows no format.
+"""Files that are whole or not there: whether a path can be written, writing to a temporary file beside it that takes
+its place, and errors of the system that name the file they are about. It knows no format.
 """
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from errno import EIO
 from pathlib import Path
 
 from tautcut.errors import InputError
@@ -31,12 +32,23 @@ def writable(
 
 
 @contextmanager
+def naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """An error of the system in here is about this path, and says so: a full disk does not say it by itself."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or next(iter(str(error).splitlines()), "") or type(error).__name__
+        raise OSError(error.errno or EIO, reason, os.fspath(path)) from error
+
+
+@contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A temporary neighbour of `path` to write to; it takes the place of `path` if all went well."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        yield part
-        os.replace(part, path)
+        with naming(path):
+            yield part
+            os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
 

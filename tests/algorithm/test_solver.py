@@ -6,6 +6,7 @@ import io
 import json
 import logging
 import math
+import re
 import warnings
 from types import SimpleNamespace
 
@@ -15,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strategies import noisy_start, planted_graph, random_graph, soft_start, started
-from tautcut.algorithm import solver, stopping
+from tautcut.algorithm import observers, solver, stopping
 from tautcut.algorithm.observers import JsonLines, Progress, ProgressBar, log_progress
 from tautcut.algorithm.results import Result
 from tautcut.algorithm.solver import solve
@@ -574,3 +575,44 @@ def test_the_bar_names_the_start_and_a_device_that_is_not_the_processor(capsys, 
     with ProgressBar(device) as bar:
         bar(Progress(1, 1, 50, 100, 2.0, 1.6, 1.6))
     assert name in capsys.readouterr().err
+
+
+def clocks(text: str) -> list[str]:
+    return re.findall(r"\d:\d\d:\d\d", text)
+
+
+def test_the_clock_of_the_bar_moves_while_nothing_is_reported_and_never_runs_backwards(capsys, monkeypatch):
+    now = 100.0
+    monkeypatch.setattr(observers, "monotonic", lambda: now)
+    shown = []
+    with ProgressBar() as bar:
+
+        def look(seconds: float) -> None:
+            nonlocal now
+            now += seconds
+            with bar._bars.console.capture() as caught:
+                bar._bars.console.print(bar._bars.get_renderable())
+            shown.append(caught.get())
+
+        look(2)  # before anything is reported
+        look(3)
+        bar.show("neighbors", 10, 10)
+        look(4)  # between phases
+        bar(Progress(0, 0, 1, 3, math.nan, 1.7, 1.7, "starts"))
+        look(5)
+        bar(Progress(0, 1, 40, 100, 2.0, 1.5, 1.5))
+        look(60)
+        bar(Progress(0, 0, 2, 3, math.nan, 1.7, 1.7, "starts"))  # an earlier bar goes on
+        look(1)
+    times = ["0:00:02", "0:00:05", "0:00:09", "0:00:14", "0:01:14", "0:01:15"]
+    assert [clocks(one) for one in shown] == [[time] for time in times]
+    assert "preparing" in shown[0]
+    assert "preparing" not in shown[2]
+    assert [one.count("starts") for one in shown] == [0, 0, 0, 1, 1, 1]
+
+
+def test_a_bar_does_not_go_back(capsys):
+    with ProgressBar() as bar:
+        bar.show("neighbors", 7, 10)
+        bar.show("neighbors", 5, 6)
+    assert "7/7" in capsys.readouterr().err

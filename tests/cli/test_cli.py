@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -105,7 +106,7 @@ def test_a_failing_disk_is_one_sentence_too(monkeypatch, tmp_path):
     monkeypatch.setattr(records, "run_estimator", full)
     result = CliRunner().invoke(app, ["demo", "--quiet", "--out", str(tmp_path / "digits.png")])
     assert result.exit_code == 2
-    assert result.stderr == "tautcut: [Errno 28] No space left on device\n"
+    assert result.stderr == "tautcut: No space left on device. Free some space, or write elsewhere.\n"
 
 
 def test_a_mistake_of_ours_keeps_its_traceback(monkeypatch, tmp_path):
@@ -141,6 +142,51 @@ def test_version_and_help(capsys):
             main(arguments)
         assert exit_.value.code == 0
         assert words in capsys.readouterr().out
+
+
+COMMANDS = ["demo", "cluster", "classify", "graph", "suggest", "reproduce", "reproduce table1", "reproduce figure2"]
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_every_command_has_help(capsys, command, option):
+    with pytest.raises(SystemExit) as exit_:
+        main([*command.split(), option])
+    assert exit_.value.code == 0
+    assert "Usage: tautcut" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_shell_completes_commands_and_options(shell):
+    words = {
+        "bash": {"COMP_WORDS": "tautcut cl", "COMP_CWORD": "1"},
+        "zsh": {"_TYPER_COMPLETE_ARGS": "tautcut cl"},
+        "fish": {"_TYPER_COMPLETE_ARGS": "tautcut cl", "_TYPER_COMPLETE_FISH_ACTION": "get-args"},
+    }[shell]
+    asked = {**os.environ, "_TAUTCUT_COMPLETE": f"complete_{shell}", **words}
+    command = [sys.executable, "-m", "tautcut"]
+    found = subprocess.run(command, capture_output=True, text=True, env=asked, check=False).stdout
+    assert "cluster" in found
+    assert "classify" in found
+    assert "suggest" not in found
+    command = [sys.executable, "-m", "tautcut", "--show-completion", shell]
+    script = subprocess.run(command, capture_output=True, text=True, env={**os.environ}, check=False).stdout
+    assert "_TAUTCUT_COMPLETE" in script
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+@pytest.mark.parametrize("arguments", [["graph", "path.edges"], ["graph", "path.edges", "--json"]])
+def test_a_full_standard_output_is_named(tmp_path, arguments):
+    (tmp_path / "path.edges").write_text("".join(f"{i}\t{i + 1}\n" for i in range(20)))
+    with open("/dev/full", "w") as full:
+        process = subprocess.run(
+            [sys.executable, "-m", "tautcut", *arguments, "--quiet"],
+            stdout=full, stderr=subprocess.PIPE, text=True, cwd=tmp_path, check=False,
+        )  # fmt: skip
+    assert process.returncode == 2
+    assert process.stderr == (
+        "tautcut: 'standard output': No space left on device. Free some space, or write elsewhere.\n"
+    )
 
 
 def test_a_process_of_its_own(tmp_path):

@@ -5,10 +5,14 @@ for, a sentence for every mistake, and the best so far after Ctrl-C.
 from __future__ import annotations
 
 import csv
+import itertools
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
+import threading
 import types
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +23,7 @@ from sklearn.datasets import load_digits, load_wine
 from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
-from tautcut import Graph, MTVClassifier, MTVClustering, balanced_cut_energy, knn_graph, purity
+from tautcut import Graph, MTVClassifier, MTVClustering, balanced_cut_energy, formats, knn_graph, purity
 from tautcut.algorithm import results
 from tautcut.algorithm.stopping import Status
 from tautcut.cli import app, main
@@ -295,7 +299,7 @@ def test_confidence_is_computed_once(folder, few, monkeypatch, command):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["-k", "0"], "n_clusters must be a whole number ≥ 1; found 0"),
+        (["-k", "0"], "--n-clusters must be a whole number ≥ 1, or auto; found '0'"),
         (["-k", "500"], "n_clusters=500"),
         (["-k", "ten"], "--n-clusters"),
         ([], "--n-clusters"),
@@ -652,7 +656,163 @@ def test_a_range_that_is_none(folder, capsys):
     assert "--min must be" in refused(capsys, "suggest", "digits.csv", "--min", "5", "--max", "3")
 
 
+@pytest.fixture
+def rings(folder):
+    """Three rings with a bridge between any two: a file of a graph with three clusters."""
+    i = np.arange(90)
+    ring = [(i, i // 30 * 30 + (i + step) % 30) for step in (1, 3, 7, 10, 12)]
+    bridges = [(np.array([0, 30, 60]), np.array([30, 60, 0]))]
+    write_graph(folder / "rings.edges", Graph.from_edges(np.hstack([*ring, *bridges]).T), i)
+    return "rings.edges"
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_the_number_can_be_left_to_the_suggestion(rings, as_json):
+    result = run("cluster", rings, "-k", "auto", "--max", "5", *(["--json"] if as_json else []))
+    assert result.exit_code == 0, result.output
+    assert "Taking 3 clusters: 3 clusters stand out" in result.stderr
+    if as_json:
+        content = json.loads(result.stdout)
+        assert content["n_clusters"] == content["suggestion"]["n_clusters"] == content["settings"]["n_clusters"] == 3
+        assert [point["n_clusters"] for point in content["suggestion"]["curve"]] == [2, 3, 4, 5]
+        assert content["suggestion"]["reason"].startswith("3 clusters stand out")
+    else:
+        assert "3 clusters were suggested: 3 clusters stand out" in result.stdout
+    assert {row["label"] for row in rows_of("rings-tautcut.csv")} == {"0", "1", "2"}
+
+
+def test_a_small_graph_is_tried_with_fewer_clusters(folder):
+    (folder / "path.edges").write_text("".join(f"{i}\t{i + 1}\n" for i in range(4)))
+    result = run("cluster", "path.edges", "-k", "auto", "--json")
+    assert result.exit_code == 0, result.output
+    assert [point["n_clusters"] for point in json.loads(result.stdout)["suggestion"]["curve"]] == [2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["-k", "many"], "--n-clusters must be a whole number ≥ 1, or auto; found 'many'"),
+        (["-k", "3", "--max", "9"], "--min and --max are for -k auto; found -k 3"),
+        (["-k", "auto", "--min", "5", "--max", "4"], "--min must be from 1 to --max; found 5 and 4"),
+        (["-k", "auto", "--max", "200"], "between 2 and the 90 vertices; found 200"),
+    ],
+)
+def test_a_number_that_cannot_be(rings, capsys, arguments, words):
+    assert words in refused(capsys, "cluster", rings, "--quiet", *arguments)
+
+
+def test_ctrl_c_while_the_number_is_looked_for_writes_nothing(rings, names, monkeypatch):
+    from tautcut import suggestion
+
+    def interrupted(graph, candidates, **named):
+        return suggestion.Suggestion(2, (), "Two were done.", is_complete=False)
+
+    monkeypatch.setattr(suggestion, "suggest_n_clusters", interrupted)
+    result = run("cluster", rings, "-k", "auto", "--quiet")
+    assert result.exit_code == 130
+    assert result.stderr == "tautcut: interrupted; nothing was written.\n"
+    assert names() == [rings]
+
+
+# ---------------------------------------------------------------- Ctrl-C
+
+
+def press_ctrl_c() -> None:
+    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+
+def test_ctrl_c_while_labels_are_written_waits_for_them(folder, names, monkeypatch):
+    write = formats.write_labels
+
+    def pressed(*given, **named):
+        press_ctrl_c()
+        write(*given, **named)
+
+    monkeypatch.setattr(formats, "write_labels", pressed)
+    result = run("cluster", "digits.csv", *BRIEF, "-k", "10", "--quiet", "--report", "r.html")
+    assert result.exit_code == 130
+    assert result.stderr.splitlines()[-1] == "tautcut: interrupted; written: digits-tautcut.csv."
+    assert result.stderr.startswith("tautcut: stopping")
+    assert names() == ["digits-tautcut.csv"]
+
+
+def test_ctrl_c_twice_while_labels_are_written_leaves_at_once(folder, names, monkeypatch):
+    def pressed(*given, **named):
+        press_ctrl_c()
+        press_ctrl_c()
+
+    monkeypatch.setattr(formats, "write_labels", pressed)
+    result = run("cluster", "digits.csv", *BRIEF, "-k", "10", "--quiet")
+    assert result.exit_code == 130
+    assert result.stderr.endswith("tautcut: interrupted; nothing was written.\n")
+    assert names() == []
+
+
+def test_after_ctrl_c_the_report_is_left_out(folder, names, monkeypatch):
+    fit = MTVClustering.fit
+
+    def interrupted(self, X, y=None):
+        fit(self, X)
+        self.result_ = replace(self.result_, status=Status.INTERRUPTED)
+        return self
+
+    monkeypatch.setattr(MTVClustering, "fit", interrupted)
+    result = run("cluster", "digits.csv", *BRIEF, "-k", "10", "--quiet", "--report", "r.html")
+    assert result.exit_code == 130
+    assert result.stderr.endswith("is in digits-tautcut.csv; the report was left out.\n")
+    assert names() == ["digits-tautcut.csv"]
+
+
+@pytest.mark.parametrize(("module", "name"), [("tautcut.formats", "read"), ("tautcut.graph.diagnostics", "diagnose")])
+def test_ctrl_c_before_the_run_is_one_sentence_at_once(folder, names, monkeypatch, module, name):
+    release = threading.Event()
+
+    def deaf(*given, **named):
+        press_ctrl_c()
+        release.wait(60)
+
+    monkeypatch.setattr(f"{module}.{name}", deaf)
+    result = run("cluster", "digits.csv", "-k", "10", "--quiet")
+    release.set()
+    assert result.exit_code == 130
+    assert result.stderr == "tautcut: interrupted; nothing was written.\n"
+    assert names() == []
+
+
+def test_ctrl_c_is_heard_by_a_process_that_compiles(folder, names, tmp_path):
+    """From outside: the kernels are compiled afresh, and the answer does not wait for the compiler."""
+    command = [sys.executable, "-m", "tautcut", "cluster", "digits.csv", "-k", "10"]
+    surroundings = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "empty")}
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=surroundings
+    ) as process:
+        said = list(itertools.takewhile(lambda line: not line.startswith("Clustering"), process.stderr))
+        process.send_signal(signal.SIGINT)
+        rest = process.stderr.read()
+    assert said
+    assert process.returncode == 130
+    assert "Traceback" not in rest
+    assert rest.splitlines()[-1].startswith("tautcut: interrupted; ")
+    assert not [name for name in names() if name.endswith(".part")]
+
+
 # ---------------------------------------------------------------- from outside
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".json", ".npy", ".parquet"])
+def test_a_full_disk_names_the_file(folder, names, suffix):
+    """A limit on the size of files stands for a disk that is full."""
+    code = (
+        "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000));"
+        "from tautcut.cli import main; main()"
+    )
+    out = f"labels{suffix}"
+    command = [sys.executable, "-c", code, "cluster", "digits.csv", *BRIEF, "-k", "10", "--quiet", "--out", out]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert process.returncode == 2, process.stderr
+    assert process.stderr.startswith(f"tautcut: '{out}': File too large")
+    assert names() == []
 
 
 def test_a_process_of_its_own(folder, names):

@@ -502,6 +502,15 @@ def test_a_bar_can_be_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr() == ("", "")
 
 
+def test_an_observer_can_take_the_place_of_the_bar(capsys: pytest.CaptureFixture[str]) -> None:
+    seen: list[Any] = []
+    shown = on_graph(verbose=seen.append, n_init=2).fit(GRAPH)
+    assert {"starts", "solve"} <= {progress.phase for progress in seen}
+    assert capsys.readouterr() == ("", "")
+    np.testing.assert_array_equal(shown.labels_, on_graph(n_init=2).fit(GRAPH).labels_)
+    assert on_graph(verbose=lambda progress: True, n_init=2).fit(GRAPH).status_ is Status.STOPPED
+
+
 def test_iterations_stay_within_their_budget() -> None:
     for budget in (1, 7):
         model = on_graph(max_iter=budget, search="none", init="random").fit(GRAPH)

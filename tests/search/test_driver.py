@@ -5,6 +5,8 @@ interruption loses what was found.
 from __future__ import annotations
 
 import itertools
+import signal
+import threading
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -186,6 +188,61 @@ def test_an_interruption_of_any_phase_of_a_search_gives_what_it_had(phase: str) 
     assert result.partition.energy <= shown[-1] * (1 + 1e-6)
     assert result.memberships.shape == (60, 3)
     np.testing.assert_allclose(result.memberships.sum(axis=1), 1, atol=1e-5)
+
+
+def press_ctrl_c() -> None:
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+
+def work_that_cannot_hear() -> tuple[Any, threading.Event]:
+    """Work that presses Ctrl-C when it is first called, and ends when it is released."""
+    release, presses = threading.Event(), iter([press_ctrl_c])
+
+    def deaf(*given: Any, **named: Any) -> None:
+        next(presses, lambda: None)()
+        release.wait(60)
+
+    return deaf, release
+
+
+def test_ctrl_c_does_not_wait_for_work_that_cannot_hear_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    deaf, release = work_that_cannot_hear()
+    monkeypatch.setattr(multilevel.VCycles, "combine", deaf)
+    shown: list[Progress] = []
+    with pytest.warns(InterruptedRunWarning, match="best partition so far"):
+        result = best(ROUGH, init="multilevel", search="short", n_init=3, observers=[shown.append])
+    release.set()
+    assert result.status is Status.INTERRUPTED
+    assert result.partition.energy == pytest.approx(shown[-1].best_energy)
+
+
+def test_ctrl_c_before_there_is_anything_goes_on_to_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    deaf, release = work_that_cannot_hear()
+    monkeypatch.setattr(multilevel.VCycles, "start", deaf)
+    with pytest.raises(KeyboardInterrupt):
+        best(ROUGH, init="multilevel", search="short", n_init=3)
+    release.set()
+
+
+def test_ctrl_c_ends_a_run_that_hears_it_with_its_memberships() -> None:
+    def press(progress: Progress) -> None:
+        if progress.outer == 2:
+            press_ctrl_c()
+
+    with pytest.warns(InterruptedRunWarning, match="best partition so far"):
+        result = best(ROUGH, stop=StopRule(tol=0.0, max_iter=10**6), observers=[press], algorithm="paper")
+    assert result.status is Status.INTERRUPTED
+    assert len(result.history) > 2
+
+
+def test_ctrl_c_while_the_first_run_is_refined_keeps_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    deaf, release = work_that_cannot_hear()
+    monkeypatch.setattr(multilevel.VCycles, "refine", deaf)
+    with pytest.warns(InterruptedRunWarning, match="best partition so far"):
+        result = best(ROUGH, search="short", n_init=2)
+    release.set()
+    assert result.status is Status.INTERRUPTED
+    assert result.partition.energy == pytest.approx(best(ROUGH, n_init=1).partition.energy)
 
 
 def test_an_observer_sees_the_best_cut_fall_through_all_phases() -> None:

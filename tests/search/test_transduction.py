@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from typing import Any
 
 import numpy as np
@@ -11,10 +13,12 @@ from sklearn.datasets import load_digits, make_blobs
 
 from strategies import graphs
 from tautcut import Graph, MTVClassifier, Problem, knn_graph
-from tautcut.errors import InputError
+from tautcut.algorithm.stopping import Status
+from tautcut.errors import InputError, InterruptedRunWarning
 from tautcut.graph.laplacian import harmonic, laplacian
 from tautcut.kernels.cpu.moves import settle
 from tautcut.problem import cuts
+from tautcut.search import transduction
 from tautcut.search.certainty import class_probabilities, label_quality
 from tautcut.search.transduction import Evidence
 
@@ -184,3 +188,20 @@ def test_shares_count_only_what_labels_reach() -> None:
     labels = np.array([0, -1, 1, -1, -1, -1, -1, -1, -1])
     np.testing.assert_allclose(Evidence.of_labels(Graph.from_edges(edges), labels, 2).shares(), [0.5, 0.5])
     assert Problem(Graph.from_edges(edges), 2, labels=labels).has_labels
+
+
+def test_ctrl_c_while_the_labels_pull_keeps_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    release = threading.Event()
+
+    def deaf(*given: Any, **named: Any) -> None:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        release.wait(60)
+
+    monkeypatch.setattr(transduction, "heed", deaf)
+    X, truth = blobs((60, 60, 60), spread=2.2)
+    with pytest.warns(InterruptedRunWarning, match="best partition so far"):
+        model = MTVClassifier(random_state=0).fit(X, drawn(truth, 3))
+    release.set()
+    assert model.status_ is Status.INTERRUPTED
+    assert (model.transduction_ == truth).mean() > 0.9
+    assert model.result_.probabilities.shape == (180, 3)

@@ -20,7 +20,7 @@ _UsageError: Any = typer.BadParameter.__bases__[0]
 
 app = typer.Typer(
     help="Cluster and classify the vertices of a similarity graph by Multiclass Total Variation.",
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
 for command in (demo.demo, commands.cluster, commands.classify, commands.graph, commands.suggest):

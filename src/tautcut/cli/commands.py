@@ -6,28 +6,34 @@ standard error. No algorithm and no format lives here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tautcut.cli import shell
 from tautcut.cli.finished import FinishedRun
-from tautcut.cli.options import Common, FitOptions, Source, expanded
+from tautcut.cli.options import Candidates, Common, FitOptions, Source, expanded
 from tautcut.errors import InputError
+from tautcut.interrupts import apart
 
 if TYPE_CHECKING:
     from tautcut.arrays import Array
     from tautcut.formats import Data
     from tautcut.graph import Graph
     from tautcut.graph.diagnostics import Diagnosis
+    from tautcut.graph.neighbors import NeighborReport
 
 
 @expanded
 def cluster(
     *,
-    n_clusters: Annotated[int, typer.Option("--n-clusters", "-k", help="How many clusters; see 'tautcut suggest'.")],
+    n_clusters: Annotated[
+        str, typer.Option("--n-clusters", "-k", metavar="NUMBER|auto", help="How many clusters; auto asks 'suggest'.")
+    ],
+    candidates: Candidates,
     fit: FitOptions,
     source: Source,
     common: Common,
@@ -37,21 +43,32 @@ def cluster(
     Labels, confidence and memberships go to --out. Ctrl-C ends the run early: the best clusters so far are written.
     """
     with _command(common.seed) as written:
-        out, settings = fit.checked_out(source.file), fit.settings
-        data = source.read()
-        images = fit.images(data)
-        graph, neighbors = source.graph_of(data, common, fit.device)
-        diagnosis = _diagnosed(source, graph, data, n_clusters, common)
-        from tautcut.estimators import MTVClustering
+        settings, asked = fit.settings, candidates.asked(n_clusters)
+        with common.bar(fit.device) as bar:
 
-        model = MTVClustering(
-            n_clusters, affinity="precomputed", random_state=common.seed, verbose=common.has_bar, **settings
-        )  # fmt: skip
-        common.say("Clustering; the first run on a machine compiles for up to a minute ...")
-        with common.warnings_said(is_graph_known=True):
-            model.fit(graph)
-        settings = {"n_clusters": n_clusters, **settings, "image": fit.image}
+            def prepare() -> tuple[Path, Data, Array | None, Graph, NeighborReport | None]:
+                out, data = fit.checked_out(source.file), source.read()
+                images = fit.images(data)
+                return out, data, images, *source.graph_of(data, common, fit.device, bar)
+
+            out, data, images, graph, neighbors = apart(prepare)
+            found = None if asked else candidates.suggested(graph, common, bar)
+            number = found.n_clusters if found else asked
+            if found:
+                if not found.is_complete:
+                    raise KeyboardInterrupt
+                common.say(f"Taking {number} clusters: {found.reason}")
+            diagnosis = apart(lambda: _diagnosed(source, graph, data, number, common))
+            model = apart(_estimators).MTVClustering(
+                number, affinity="precomputed", random_state=common.seed, verbose=bar or False, **settings
+            )  # fmt: skip
+            common.say("Clustering; the first run on a machine compiles for up to a minute ...")
+            with common.warnings_said(is_graph_known=True), shell.acknowledged():
+                model.fit(graph)
+        settings = {"n_clusters": number, **settings, "image": fit.image}
         about = source.about("cluster", data, common.seed, settings, neighbors)
+        if found:
+            about["suggestion"] = found.to_dict()
         run = FinishedRun(model, about, source.file, data, images, diagnosis)
         run.leave(out, fit.report, written, as_json=common.as_json)
 
@@ -77,24 +94,32 @@ def classify(
     The known labels are in --labels or --label-column; empty, −1, NaN, NA, ? and every --unknown WORD are unknown.
     """
     with _command(common.seed) as written:
-        out, settings = fit.checked_out(source.file), fit.settings
+        settings = fit.settings
         if (labels is None) == (label_column is None):
             raise InputError("the known labels are missing or given twice: give either --labels or --label-column.")
-        data = source.read(label_column)
-        images, known = fit.images(data), _known(data, labels, unknown or (), common)
-        graph, neighbors = source.graph_of(data, common, fit.device)
-        from tautcut.checks import UNLABELLED
-        from tautcut.estimators import MTVClassifier
+        with common.bar(fit.device) as bar:
 
-        given = [label for label in known.tolist() if label not in (None, UNLABELLED)]
-        n_classes = len(set(given))
-        diagnosis = _diagnosed(source, graph, data, max(n_classes, 1), common)
-        model = MTVClassifier(affinity="precomputed", random_state=common.seed, verbose=common.has_bar, **settings)
-        if n_classes == 1:
-            common.say(f"Warning: every known label is {given[0]}, so every row gets it. Give labels of each class.")
-        common.say(f"Classifying from {len(given)} labels of {n_classes} classes ...")
-        with common.warnings_said(is_graph_known=True):
-            model.fit(graph, known)
+            def prepare() -> tuple[Path, Data, Array | None, Array, Graph, NeighborReport | None]:
+                out, data = fit.checked_out(source.file), source.read(label_column)
+                images, known = fit.images(data), _known(data, labels, unknown or (), common)
+                return out, data, images, known, *source.graph_of(data, common, fit.device, bar)
+
+            out, data, images, known, graph, neighbors = apart(prepare)
+            from tautcut.checks import UNLABELLED
+
+            given = [label for label in known.tolist() if label not in (None, UNLABELLED)]
+            n_classes = len(set(given))
+            diagnosis = apart(lambda: _diagnosed(source, graph, data, max(n_classes, 1), common))
+            model = apart(_estimators).MTVClassifier(
+                affinity="precomputed", random_state=common.seed, verbose=bar or False, **settings
+            )  # fmt: skip
+            if n_classes == 1:
+                common.say(
+                    f"Warning: every known label is {given[0]}, so every row gets it. Give labels of each class."
+                )
+            common.say(f"Classifying from {len(given)} labels of {n_classes} classes ...")
+            with common.warnings_said(is_graph_known=True), shell.acknowledged():
+                model.fit(graph, known)
         named = {"labels": None if labels is None else str(labels), "label_column": label_column, "unknown": unknown}
         about = source.about("classify", data, common.seed, {**named, **settings, "image": fit.image}, neighbors)
         run = FinishedRun(model, about, source.file, data, images, diagnosis)
@@ -115,56 +140,68 @@ def graph(
 ) -> None:
     """Examine the graph of a file, and say what it means for clustering."""
     with _command(common.seed) as written:
-        from tautcut import formats
-        from tautcut.writing import writable
+        with common.bar() as bar:
 
-        formats.check_source(source.file)
+            def prepare() -> tuple[Data, Graph, NeighborReport | None, Diagnosis]:
+                from tautcut import formats
+                from tautcut.writing import writable
+
+                formats.check_source(source.file)
+                if out is not None:
+                    writable(out, formats.GRAPH_SUFFIXES, source=source.file)
+                data = source.read()
+                made, neighbors = source.graph_of(data, common, bar=bar)
+                return data, made, neighbors, source.diagnose(made, data, n_clusters)
+
+            data, made, neighbors, diagnosis = apart(prepare)
         if out is not None:
-            writable(out, formats.GRAPH_SUFFIXES, source=source.file)
-        data = source.read()
-        made, neighbors = source.graph_of(data, common)
-        diagnosis = source.diagnose(made, data, n_clusters)
-        if out is not None:
-            formats.write_graph(out, made, data.ids)
+            from tautcut.formats import write_graph
+
+            write_graph(out, made, data.ids)
             written.append(out)
         if common.as_json:
             about = source.about("graph", data, common.seed, {"n_clusters": n_clusters}, neighbors)
             shell.print_json(about | {"diagnosis": diagnosis.to_dict(), "out": None if out is None else str(out)})
             return
-        typer.echo(str(diagnosis))
+        shell.show(str(diagnosis))
         if out is not None:
-            typer.echo(f"Graph: {out}")
+            shell.show(f"Graph: {out}")
 
 
 @expanded
 def suggest(
     *,
-    smallest: Annotated[int, typer.Option("--min", help="The fewest clusters to try.")] = 2,
-    largest: Annotated[int, typer.Option("--max", help="The most clusters to try.")] = 15,
+    candidates: Candidates,
     source: Source,
     common: Common,
 ) -> None:
     """Suggest how many clusters a file has: the number after which clusters without a seam have to be split."""
     with _command(common.seed):
-        if not 1 <= smallest <= largest:
-            raise InputError(f"--min must be from 1 to --max; found {smallest} and {largest}.")
-        data = source.read()
-        made, neighbors = source.graph_of(data, common)
-        from tautcut.algorithm.observers import ProgressBar
-        from tautcut.suggestion import suggest_n_clusters
+        candidates.within()
+        with common.bar() as bar:
 
-        common.say(f"Clustering into {smallest} to {largest} clusters ...")
-        with common.warnings_said(is_graph_known=True), ExitStack() as stack:
-            bars = [stack.enter_context(ProgressBar())] if common.has_bar else []
-            found = suggest_n_clusters(made, range(smallest, largest + 1), random_state=common.seed, observers=bars)
+            def prepare() -> tuple[Data, Graph, NeighborReport | None]:
+                data = source.read()
+                return data, *source.graph_of(data, common, bar=bar)
+
+            data, made, neighbors = apart(prepare)
+            found = candidates.suggested(made, common, bar)
         if common.as_json:
-            about = source.about("suggest", data, common.seed, {"min": smallest, "max": largest}, neighbors)
+            asked = dict(zip(("min", "max"), candidates.within(made.n_vertices), strict=True))
+            about = source.about("suggest", data, common.seed, asked, neighbors)
             shell.print_json(about | {"suggestion": found.to_dict()})
         else:
-            typer.echo(str(found))
+            shell.show(str(found))
         if not found.is_complete:
             shell.say("tautcut: interrupted; the suggestion is from the numbers of clusters done by then.")
             raise typer.Exit(shell.INTERRUPTED)
+
+
+def _estimators() -> ModuleType:
+    """The room of the estimators, which takes a moment to load."""
+    from tautcut import estimators
+
+    return estimators
 
 
 @contextmanager

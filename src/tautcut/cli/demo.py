@@ -57,7 +57,7 @@ def demo(
             shell.print_json({"runs": runs, "picture": str(picture)})
         else:
             _print_table({"no labels": clustering, "one label\nper class": classification})
-            typer.echo(f"Picture of the clusters: {picture}")
+            shell.show(f"Picture of the clusters: {picture}")
 
 
 def _run(model: Model, digits: Any, labels: Any) -> tuple[Model, RunRecord]:

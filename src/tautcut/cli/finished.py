@@ -47,17 +47,22 @@ class FinishedRun:
         """Write labels and report, and print what was found; after Ctrl-C say so and exit as interrupted."""
         from tautcut.algorithm.stopping import Status
 
-        self.write_labels(out)
+        with shell.acknowledged(is_held=True) as pressed:
+            self.write_labels(out)
         written.append(out)
-        if report is not None:
+        is_cut_short = self.result.status is Status.INTERRUPTED
+        if pressed.is_set() and not is_cut_short:
+            raise KeyboardInterrupt
+        if report is not None and not is_cut_short:
             self.model.report(
                 report, ids=self.data.ids, features=None if self.data.kind == "graph" else self.data.content,
                 feature_names=self.data.names, images=self.images, diagnosis=self.diagnosis, settings=self._settings,
             )  # fmt: skip
             written.append(report)
-        (self.print_json if as_json else self.print_table)(out, report)
-        if self.result.status is Status.INTERRUPTED:
-            shell.say(f"tautcut: interrupted; the best partition so far is in {out}.")
+        (self.print_json if as_json else self.print_table)(out, report if report in written else None)
+        if is_cut_short:
+            without = "" if report is None else "; the report was left out"
+            shell.say(f"tautcut: interrupted; the best partition so far is in {out}{without}.")
             raise typer.Exit(shell.INTERRUPTED)
 
     def write_labels(self, path: Path) -> None:
@@ -107,8 +112,10 @@ class FinishedRun:
             for label, size, term, confidence in (one.values() for one in self._clusters())
         )
         shell.print_table((what, "size", "term of (P)", "confidence"), rows, box=box.SIMPLE_HEAD)
-        typer.echo(f"Energy (P): {self.result.partition.energy:.6g}. {self.result.status}")
-        typer.echo(f"Labels: {out}" + ("" if report is None else f"\nReport: {report}"))
+        if "suggestion" in self.about:
+            shell.show(f"{self.names.size} clusters were suggested: {self.about['suggestion']['reason']}")
+        shell.show(f"Energy (P): {self.result.partition.energy:.6g}. {self.result.status}")
+        shell.show(f"Labels: {out}" + ("" if report is None else f"\nReport: {report}"))
 
     def _clusters(self) -> list[dict[str, Any]]:
         """Label, size, term of the energy and mean confidence of each cluster."""

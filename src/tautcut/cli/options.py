@@ -9,9 +9,10 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, is_dataclass, replace
-from functools import wraps
+from functools import partial, wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 from typer import Argument, Option
@@ -19,14 +20,21 @@ from typer import Argument, Option
 from tautcut._version import __version__
 from tautcut.cli import shell
 from tautcut.errors import GraphWarning, InputError
+from tautcut.interrupts import apart
 
 if TYPE_CHECKING:
+    from tautcut.algorithm.observers import ProgressBar
     from tautcut.arrays import Array
     from tautcut.formats import Data
     from tautcut.graph import Graph
     from tautcut.graph.columns import Scaling
     from tautcut.graph.diagnostics import Diagnosis
     from tautcut.graph.neighbors import NeighborReport
+    from tautcut.suggestion import Suggestion
+
+
+_FEWEST = 2  # clusters that are tried, where a number is suggested
+_RANGE = 13  # how many more are tried
 
 
 def expanded(command: Callable[..., None]) -> Callable[..., None]:
@@ -69,6 +77,17 @@ class Common:
     @property
     def has_bar(self) -> bool:
         return not self.quiet and sys.stderr.isatty()
+
+    @contextmanager
+    def bar(self, device: str = "cpu") -> Iterator[ProgressBar | None]:
+        """Bars and a clock on standard error, where there is a terminal to draw them on."""
+        if not self.has_bar:
+            yield None
+            return
+        from tautcut.algorithm.observers import ProgressBar
+
+        with ProgressBar(apart(lambda: _resolved(device))) as bar:
+            yield bar
 
     @contextmanager
     def warnings_said(self, *, is_graph_known: bool = False) -> Iterator[None]:
@@ -159,7 +178,9 @@ class Source:
         content: Any = data.content
         return scaling(content, "none" if how == "auto" and is_one_unit else how)
 
-    def graph_of(self, data: Data, common: Common, device: str = "cpu") -> tuple[Graph, NeighborReport | None]:
+    def graph_of(
+        self, data: Data, common: Common, device: str = "cpu", bar: ProgressBar | None = None
+    ) -> tuple[Graph, NeighborReport | None]:
         """The graph that the file holds; or that of the nearest neighbours, and how they were found."""
         from tautcut.graph import Graph
         from tautcut.graph.neighbors import neighbor_graph
@@ -171,7 +192,8 @@ class Source:
         if data.scaling is not None:
             self._say_scaling(data.scaling, data.names, common)
         ways: dict[str, Any] = {"metric": self.metric, "weights": self.weights, "method": self.method}
-        with common.warnings_said(), _neighbor_bar(common.has_bar) as progress:
+        progress = None if bar is None else partial(bar.show, "neighbors")
+        with common.warnings_said():
             graph, report = neighbor_graph(
                 data.compared, self.n_neighbors, random_state=common.seed, progress=progress,
                 finder=exact_finder(device), **ways,
@@ -234,6 +256,69 @@ class Source:
             "settings": given | ({} if report is None else joined) | settings,
             "seed": seed,
         }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Which numbers of clusters are tried, where one is to be suggested."""
+
+    smallest: Annotated[
+        int | None, Option("--min", help="The fewest clusters to try, where a number is suggested; 2 if absent.")
+    ] = None
+    largest: Annotated[int | None, Option("--max", help="The most clusters to try; 13 more than --min if absent.")] = (
+        None
+    )
+
+    def asked(self, n_clusters: str) -> int:
+        """The number of clusters that was asked for; 0 for "auto"."""
+        if n_clusters == "auto":
+            self.within()
+            return 0
+        if self.smallest is not None or self.largest is not None:
+            raise InputError(f"--min and --max are for -k auto; found -k {n_clusters} beside them. Leave them out.")
+        try:
+            number = int(n_clusters)
+        except ValueError:
+            number = 0
+        if number < 1:
+            raise InputError(f"--n-clusters must be a whole number ≥ 1, or auto; found {n_clusters!r}.")
+        return number
+
+    def suggested(self, graph: Graph, common: Common, bar: ProgressBar | None) -> Suggestion:
+        """The number of clusters that the graph speaks for, with its reason."""
+        smallest, largest = self.within(graph.n_vertices)
+        suggestion = apart(_suggestion)
+        common.say(f"Clustering into {smallest} to {largest} clusters ...")
+        if bar:
+            bar.show("suggest 1", 0, largest - smallest + 1)
+        with common.warnings_said(is_graph_known=True), shell.acknowledged():
+            found: Suggestion = suggestion.suggest_n_clusters(
+                graph, range(smallest, largest + 1), random_state=common.seed, observers=[bar] if bar else []
+            )
+        return found
+
+    def within(self, n_vertices: int = sys.maxsize) -> tuple[int, int]:
+        """The range that was asked for; by default no more clusters than so many vertices can be compared by."""
+        smallest = _FEWEST if self.smallest is None else self.smallest
+        largest = self.largest
+        if largest is None:
+            largest = max(smallest, min(smallest + _RANGE, n_vertices - 1))
+        if not 1 <= smallest <= largest:
+            raise InputError(f"--min must be from 1 to --max; found {smallest} and {largest}.")
+        return smallest, largest
+
+
+def _resolved(device: str) -> str:
+    from tautcut.kernels.devices import resolved
+
+    return resolved(device)
+
+
+def _suggestion() -> ModuleType:
+    """The room of suggestions, which takes a moment to load."""
+    from tautcut import suggestion
+
+    return suggestion
 
 
 @dataclass(frozen=True)
@@ -306,17 +391,3 @@ def _shares(text: str | None) -> list[float] | None:
         return [float(share) for share in text.split(",")]
     except ValueError:
         raise InputError(f"--class-prior must be numbers, as 0.5,0.3,0.2; found {text!r}.") from None
-
-
-@contextmanager
-def _neighbor_bar(is_shown: bool) -> Iterator[Callable[[int, int], None] | None]:
-    """A bar for the search of neighbours, where there is a terminal to draw it on."""
-    if not is_shown:
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task("neighbors", total=None)
-        yield lambda done, total: bars.update(task, completed=done, total=total)

@@ -119,7 +119,7 @@ def _show_figure(numbers: Any, draw: Callable[[Any, Path], Sequence[Path]], path
     if as_json:
         shell.print_json({"figure": asdict(numbers), "files": files})
     else:
-        typer.echo(f"Pictures, and their numbers: {', '.join(files)}")
+        shell.show(f"Pictures, and their numbers: {', '.join(files)}")
 
 
 def _check_folder(out: Path) -> None:
@@ -220,8 +220,8 @@ def _show_table(table: str, records: list[RunRecord], names: list[str], path: Pa
         return
     for name in names:
         _print_brief(tables.brief(rows, name))
-    typer.echo(f"How each cell was run, and how the graphs differ from the paper's: {files[0]}")
-    typer.echo(f"Other files: {', '.join(str(file) for file in (*files[1:], path))}")
+    shell.show(f"How each cell was run, and how the graphs differ from the paper's: {files[0]}")
+    shell.show(f"Other files: {', '.join(str(file) for file in (*files[1:], path))}")
 
 
 def _print_brief(table: TextTable) -> None:

@@ -4,7 +4,12 @@ mistakes and Ctrl-C are told; it knows no command.
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import signal
+import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -17,6 +22,15 @@ from tautcut.errors import InputError, InterruptedRunWarning, TautcutError
 
 BAD_INPUT = 2
 INTERRUPTED = 130  # what a shell reports of a command ended by Ctrl-C
+
+_REMEDIES = {
+    errno.ENOSPC: ("Free some space, or write elsewhere.",),
+    errno.EDQUOT: ("Free some space, or write elsewhere.",),
+    errno.EFBIG: ("Write elsewhere.",),
+    errno.EACCES: ("Change its permissions, or choose another file.",),
+    errno.EROFS: ("Write elsewhere.",),
+    errno.ENOENT: ("Check its name.",),
+}
 
 SeedOption = Annotated[int, typer.Option(help="Draws the starts and the labels.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
@@ -31,12 +45,49 @@ def exit_codes(what_is_left: Callable[[], str] = lambda: "nothing was written") 
             yield
     except BrokenPipeError:
         raise  # the reader of our output left; typer ends quietly
-    except (TautcutError, OSError) as error:
-        typer.echo(f"tautcut: {error}", err=True)
+    except TautcutError as error:
+        say(f"tautcut: {error}")
+        raise typer.Exit(BAD_INPUT) from error
+    except OSError as error:
+        say(f"tautcut: {_told(error)}")
         raise typer.Exit(BAD_INPUT) from error
     except KeyboardInterrupt as interrupt:
-        typer.echo(f"tautcut: interrupted; {what_is_left()}.", err=True)
+        say(f"tautcut: interrupted; {what_is_left()}.")
         raise typer.Exit(INTERRUPTED) from interrupt
+
+
+def _told(error: OSError) -> str:
+    """The error with the file that it is about, and what to do where that is known."""
+    reason = (error.strerror or str(error) or type(error).__name__).rstrip(".")
+    about = reason if error.filename is None else f"'{error.filename}': {reason}"
+    return " ".join([f"{about}.", *_REMEDIES.get(error.errno or 0, ())])
+
+
+@contextmanager
+def acknowledged(is_held: bool = False) -> Iterator[threading.Event]:
+    """Ctrl-C in here is answered in a line, at once, because obeying it takes a moment.
+
+    It raises KeyboardInterrupt. Held, the first one only sets the event, so that what is being written is finished.
+    """
+    pressed = threading.Event()
+
+    def answer(number: int, frame: object) -> None:
+        if pressed.is_set():
+            raise KeyboardInterrupt
+        pressed.set()
+        say("tautcut: stopping; what is there is kept. Ctrl-C again leaves at once.")
+        if not is_held:
+            raise KeyboardInterrupt
+
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before is signal.SIG_IGN:
+        yield pressed  # no signal comes here, or it is to be ignored, as in the background of a shell
+        return
+    signal.signal(signal.SIGINT, answer)
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def check_seed(seed: int) -> None:
@@ -64,12 +115,35 @@ def print_table(head: Iterable[Any], rows: Iterable[Iterable[Any]], **style: Any
         column.justify = "right"
     for row in rows:
         table.add_row(*row)
-    Console().print(table)
+    with _on_standard_output():
+        Console().print(table)
+
+
+def show(text: str) -> None:
+    """A line on standard output."""
+    with _on_standard_output():
+        typer.echo(text)
+
+
+@contextmanager
+def _on_standard_output() -> Iterator[None]:
+    """A failing write in here names standard output, where nothing more is written then, not at the end either."""
+    from tautcut.writing import naming
+
+    try:
+        with naming("standard output"):
+            yield
+            sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the interpreter's own until its end
+        raise
 
 
 def print_json(content: dict[str, Any]) -> None:
     """One object on standard output, without infinities."""
-    typer.echo(json.dumps(plain(content), indent=2, allow_nan=False))
+    show(json.dumps(plain(content), indent=2, allow_nan=False))
 
 
 def plain(value: Any) -> Any:

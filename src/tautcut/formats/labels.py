@@ -5,6 +5,7 @@ what an unknown label looks like, and keeps ids that begin like a formula from b
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -204,8 +205,9 @@ def _write_npy(path: Path, found: Labelling, source: Path) -> None:
     table = np.empty(n, dtype=np.dtype(fields))
     table["id"], table["label"] = ids, labels
     table["confidence"], table["memberships"] = found.confidence, found.memberships
-    with path.open("wb") as file:
-        np.save(file, table, allow_pickle=False)
+    content = io.BytesIO()  # NumPy's own writing to a file does not say why it failed
+    np.save(content, table, allow_pickle=False)
+    path.write_bytes(content.getvalue())
 
 
 def _write_parquet(path: Path, found: Labelling, source: Path) -> None:

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from datetime import UTC, datetime
+from errno import ENOSPC
 from importlib import metadata
 from math import isfinite
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Any
 
 from tautcut._version import __version__
 from tautcut.errors import InputError
+from tautcut.writing import naming
 
 PACKAGES = ("numpy", "scipy", "numba", "scikit-learn")
 
@@ -118,12 +120,13 @@ def plain_setting(value: Any) -> Any:
 def append_record(path: str | os.PathLike[str], record: RunRecord) -> None:
     """Add the record to a file of JSON lines, in one write that is on disk on return."""
     line = (record.to_json() + "\n").encode()
-    with Path(path).open("ab+", buffering=0) as file:
+    with naming(path), Path(path).open("ab+", buffering=0) as file:
         if file.seek(0, os.SEEK_END):
             file.seek(-1, os.SEEK_END)
             if file.read(1) != b"\n":
                 line = b"\n" + line  # the line before was torn by a crash; do not tear this one too
-        file.write(line)
+        if file.write(line) < len(line):  # a disk that fills up takes what fits, and fails at the next write only
+            raise OSError(ENOSPC, os.strerror(ENOSPC))
         os.fsync(file.fileno())
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from threading import Event
 from typing import Protocol
 
 import numpy as np
@@ -18,6 +19,7 @@ from tautcut.algorithm.solver import is_trivial, solve
 from tautcut.algorithm.stopping import CUT_SHORT, Status, is_past
 from tautcut.arrays import FloatArray, IntArray
 from tautcut.errors import CollapseWarning, InterruptedRunWarning
+from tautcut.interrupts import apart
 from tautcut.kernels import devices
 from tautcut.problem import Partition, Problem
 from tautcut.search.generations import GenerationSearcher
@@ -54,11 +56,20 @@ def best_of_starts(
     problem: Problem, plan: Plan, *, rng: np.random.Generator, observers: Iterable[Observer] = ()
 ) -> Result:
     """The partition of lowest (P) that the plan finds; its memberships agree with it."""
-    task = Task(problem, plan, tuple(observers), plan.stop.deadline())
+    interrupt = Event()
+    task = Task(problem, plan, (*observers, lambda _: interrupt.is_set()), plan.stop.deadline())
     _ = task.smallest  # refused, if it cannot be, before anything is computed
     if is_trivial(problem):
         return solve(problem, start_maker(problem, task.init("multilevel"), rng=rng)(0, rng))
-    result = _search(_searcher_for(task), task, rng)
+    best = _Best(task)
+    watched = replace(task, keep=best.keep)
+    try:
+        apart(lambda: _search(_searcher_for(watched), watched, best, rng), interrupt.set)
+        if interrupt.is_set():
+            raise KeyboardInterrupt
+    except KeyboardInterrupt as cause:  # what the search has found by now is the answer, even if it still goes on
+        best.cut_short(cause)
+    result = best.result()
     if result.partition.has_empty_cluster:
         warnings.warn(str(Status.COLLAPSED), CollapseWarning, stacklevel=2)
     return result
@@ -68,9 +79,9 @@ def _searcher_for(task: Task) -> Searcher:
     return (GenerationSearcher if devices.runs_on_gpu(task.problem, task.plan.device) else MultilevelSearcher)(task)
 
 
-def _search(searcher: Searcher, task: Task, rng: np.random.Generator) -> Result:
+def _search(searcher: Searcher, task: Task, best: _Best, rng: np.random.Generator) -> None:
     """Starts make a population, children improve it, and Algorithm 1 polishes the best."""
-    population, best = Population(task.smallest, searcher.capacity), _Best(task)
+    population = Population(task.smallest, searcher.capacity)
     try:
         for number, start in enumerate(searcher.starts(population, rng=rng), 1):
             population.found(start.partition)
@@ -88,7 +99,6 @@ def _search(searcher: Searcher, task: Task, rng: np.random.Generator) -> Result:
                 break
     except (KeyboardInterrupt, _CutShort) as cause:
         best.cut_short(cause)
-    return best.result()
 
 
 class _CutShort(Exception):  # noqa: N818 - a wish, not an error
@@ -112,6 +122,11 @@ class _Best:
     def partition(self) -> Partition:
         assert self._partition is not None  # for the type checker: there is no search without a start
         return self._partition
+
+    def keep(self, run: Result) -> None:
+        """The first run's own partition is there to be had while it is still refined."""
+        if self._partition is None:
+            self._partition, self._run = run.partition, run
 
     def offer(self, found: Found) -> bool:
         """Keep the partition if it is better; keep the run too if it is, or if there is none yet.
@@ -143,16 +158,16 @@ class _Best:
             raise cause
         self._status = cause.status if isinstance(cause, _CutShort) else Status.INTERRUPTED
         if isinstance(cause, KeyboardInterrupt):  # a run that was interrupted has said so itself
-            warnings.warn(str(self._status), InterruptedRunWarning, stacklevel=4)
+            warnings.warn(str(self._status), InterruptedRunWarning, stacklevel=3)
 
     def result(self) -> Result:
-        problem = self._task.problem
+        problem, run = self._task.problem, self._run  # one look: after an interrupt the search may go on meanwhile
         partition = problem.partition(self.partition.labels)  # in float64, and summed up once
-        if self._run is None:  # cut short before Algorithm 1 began
+        if run is None:  # cut short before Algorithm 1 began
             F = soften(partition.labels, problem.n_clusters)
             return Result(problem, partition, F, np.nan, self._status or Status.STOPPED, (), F)
-        F = agreeing_memberships(self._run.memberships, partition.labels)
-        return replace(self._run, partition=partition, memberships=F, status=self._status or self._run.status)
+        F = agreeing_memberships(run.memberships, partition.labels)
+        return replace(run, partition=partition, memberships=F, status=self._status or run.status)
 
 
 def agreeing_memberships(F: FloatArray, labels: IntArray) -> FloatArray:

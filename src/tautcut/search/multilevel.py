@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import starmap
 from typing import Any, TypeVar
@@ -98,7 +98,8 @@ class MultilevelSearcher:
         """Each start solved, in their order, as soon as it is there; in processes where n_jobs asks for it."""
         if self._task.plan.n_jobs in (None, 1):
             return starmap(self.solve, starts)
-        silent = MultilevelSearcher(replace(self._task, observers=()))  # a bar cannot be drawn from another process
+        # a bar cannot be drawn from another process
+        silent = MultilevelSearcher(Task(self._task.problem, self._task.plan, deadline=self._task.deadline))
         return self._in_processes(silent.solve, starts)
 
     def _in_processes(self, work: Callable[..., Item], arguments: Iterable[tuple[Any, ...]]) -> Iterator[Item]:
@@ -139,10 +140,12 @@ class MultilevelSearcher:
         """Algorithm 1 from F, on an engine whose rows follow its clusters."""
         problem, plan = self._task.problem, self._task.plan
         kernels = devices.choose(problem, device=plan.device, dtype=plan.dtype, groups=F.argmax(axis=1))
-        return run(
+        found = run(
             problem, F, kernels, stop=plan.stop_rule, observers=self._task.observers, start_number=number,
             deadline=self._task.deadline,
         )  # fmt: skip
+        self._task.keep(found)
+        return found
 
 
 class VCycles:

@@ -6,8 +6,6 @@ cut alone, so their partitions are starts and no answers.
 from __future__ import annotations
 
 from importlib import import_module
-from threading import Lock
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,13 +16,11 @@ from tautcut.errors import EngineUnavailableError
 from tautcut.graph import Graph
 from tautcut.kernels.cpu.moves import Level
 from tautcut.problem import Problem
+from tautcut.search import kahypar
 
 _IMBALANCES = (0.1, 0.3, 0.03)  # tolerances of the partitioner, taken in turn by several starts
 _LARGEST_WEIGHT_SUM = 2**30  # METIS counts in 32 bits
 _MEAN_WEIGHT = 1000.0  # what the mean weight becomes before rounding, where the sum allows it: three digits are kept
-
-_engines: list[Any] = []  # Mt-KaHyPar's, once it is initialised
-_mt_kahypar_lock = Lock()  # its seed is global
 
 
 def imbalance_of_start(number: int) -> float:
@@ -46,7 +42,8 @@ def partition_level(
         labels = _runs(graph, shares.size)
     else:
         partition = _metis if _is_installed("pymetis") else _mt_kahypar
-        labels = partition(graph, shares, imbalance, seed)
+        found = partition(graph, shares, imbalance, seed)
+        labels = _runs(graph, shares.size) if found is None else found
     return fill_empty(labels, shares.size)
 
 
@@ -58,7 +55,8 @@ def strong_partition(problem: Problem, *, imbalance: float) -> IntArray | None:
     graph, shares = problem.graph, problem.shares
     if not _is_installed("mtkahypar") or 2 * shares.size > graph.n_vertices:
         return None
-    return fill_empty(_mt_kahypar(graph, shares, imbalance, seed=0, preset="DETERMINISTIC_QUALITY"), shares.size)
+    labels = _mt_kahypar(graph, shares, imbalance, seed=0, preset="DETERMINISTIC_QUALITY")
+    return None if labels is None else fill_empty(labels, shares.size)
 
 
 def _metis(graph: Graph | Level, shares: FloatArray, imbalance: float, seed: int) -> IntArray:
@@ -80,31 +78,27 @@ def _metis(graph: Graph | Level, shares: FloatArray, imbalance: float, seed: int
 
 def _mt_kahypar(
     graph: Graph | Level, shares: FloatArray, imbalance: float, seed: int, preset: str = "DETERMINISTIC"
-) -> IntArray:
-    try:
-        mtkahypar = import_module("mtkahypar")
-    except ImportError as error:
+) -> IntArray | None:
+    if not _is_installed("mtkahypar"):
         raise EngineUnavailableError(
             "init='multilevel' needs pymetis or mtkahypar: install one, or choose init='ncut-seeds'"
-        ) from error
+        )
     owner = np.repeat(np.arange(graph.n_vertices), np.diff(graph.indptr))
     once = owner < graph.indices
-    edges = list(zip(owner[once].tolist(), graph.indices[once].tolist(), strict=True))
     masses = graph.masses if isinstance(graph, Level) else np.ones(graph.n_vertices)
-    weights = integer_weights(graph.weights)[once].tolist()
-    with _mt_kahypar_lock:
-        if not _engines:  # it can be initialised once per process
-            _engines.append(mtkahypar.initialize(1))
-        mtkahypar.set_seed(seed)
-        context = _engines[0].context_from_preset(getattr(mtkahypar.PresetType, preset))
-        context.set_partitioning_parameters(shares.size, imbalance, mtkahypar.Objective.CUT)
-        context.logging = False
-        if not np.allclose(shares, shares[0]):
-            largest = np.ceil((1 + imbalance) * shares * masses.sum())
-            context.set_individual_target_block_weights(largest.astype(int).tolist())
-        masses = masses.astype(int).tolist()
-        hypergraph = _engines[0].create_graph(context, graph.n_vertices, len(edges), edges, masses, weights)
-        return np.asarray(hypergraph.partition(context).get_partition(), dtype=np.int64)
+    largest = np.ceil((1 + imbalance) * shares * masses.sum())
+    return kahypar.partition(
+        kahypar.Request(
+            edges=np.column_stack([owner[once], graph.indices[once]]),
+            weights=integer_weights(graph.weights)[once],
+            masses=masses.astype(np.int64),
+            n_blocks=shares.size,
+            imbalance=imbalance,
+            largest=(np.empty(0) if np.allclose(shares, shares[0]) else largest).astype(np.int64),
+            seed=seed,
+            preset=preset,
+        )
+    )
 
 
 def _is_installed(name: str) -> bool:

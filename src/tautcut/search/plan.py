@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tautcut.algorithm.observers import Observer
+from tautcut.algorithm.results import Result
 from tautcut.algorithm.stopping import StopRule
 from tautcut.arrays import IntArray
 from tautcut.checks import one_of, whole_number
@@ -100,6 +101,7 @@ class Task:
     plan: Plan
     observers: tuple[Observer, ...] = ()
     deadline: float = np.inf
+    keep: Callable[[Result], None] = lambda run: None  # shown a run before it is refined, in case that is cut short
 
     @cached_property
     def effort(self) -> Effort:

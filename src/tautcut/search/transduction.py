@@ -5,18 +5,23 @@ looks at no label but those given.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tautcut.algorithm.observers import Observer
 from tautcut.algorithm.results import Result
+from tautcut.algorithm.stopping import Status
 from tautcut.arrays import BoolArray, FloatArray, IntArray
 from tautcut.checks import one_of
+from tautcut.errors import InterruptedRunWarning
 from tautcut.graph import Graph
 from tautcut.graph.laplacian import harmonic
+from tautcut.interrupts import apart
 from tautcut.kernels.cpu.moves import settle
 from tautcut.problem import Problem, lam_of_prior
 from tautcut.search.certainty import class_probabilities
@@ -88,8 +93,13 @@ def transduce(
     problem = Problem(graph, n_classes, lam_of_prior(shares, n_classes), labels)
     result = best_of_starts(problem, plan, rng=rng, observers=observers)
     task = Task(problem, plan)
-    if task.effort.is_refined:
-        result = heed(result, evidence, task.smallest)
+    if task.effort.is_refined and result.status is not Status.INTERRUPTED:
+        refined = partial(heed, result, evidence, task.smallest)
+        try:
+            result = apart(refined)
+        except KeyboardInterrupt:  # while it was compiled, say: what was found before is whole
+            result = replace(result, status=Status.INTERRUPTED)
+            warnings.warn(str(result.status), InterruptedRunWarning, stacklevel=2)
     probabilities = class_probabilities(
         graph, result.partition.labels, labels, np.maximum(evidence.values, 0.0),
         is_even=np.allclose(problem.shares, 1.0 / n_classes),
