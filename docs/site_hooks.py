@@ -19,7 +19,9 @@ EXAMPLES, PICTURES = ROOT / "examples", ROOT / "build" / "examples"
 PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 SHOWN_AS_TEXT = {"LICENSE": ("license.md", "License"), "CITATION.cff": ("citation.md", "How to cite")}
 TUTORIALS = ("start", "few-labels", "choosing", "method", "from-anndata")  # in the order in which to read them
-RESULTS = ("bench", "claims", "suggestions", "interrupts", "gpu", "scale", "kernels", "table1", "table2")
+RESULTS = (
+    "bench", "claims", "labels", "strain", "suggestions", "interrupts", "gpu", "scale", "kernels", "table1", "table2",
+)  # fmt: skip
 
 
 def on_config(config: Any) -> Any:

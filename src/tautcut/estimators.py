@@ -39,6 +39,7 @@ from tautcut.records.records import plain_setting
 from tautcut.search.certainty import label_quality
 from tautcut.search.driver import best_of_starts
 from tautcut.search.plan import Plan
+from tautcut.search.strain import Strain, strain_of
 from tautcut.search.transduction import transduce
 
 AFFINITIES = ("knn", "precomputed")
@@ -105,6 +106,7 @@ class _MTVEstimator(BaseEstimator):
                 watching = stack.enter_context(ProgressBar(resolved(self.device)))
             result = search(plan=plan, rng=rng, observers=[watching] if callable(watching) else [])
         self.result_ = result
+        self._strain: Strain | None = None
         self.graph_ = result.problem.graph
         self.memberships_ = result.memberships
         self.energy_ = result.partition.energy
@@ -120,6 +122,13 @@ class _MTVEstimator(BaseEstimator):
         check_is_fitted(self, "result_")
         return self.result_.confidence
 
+    @property
+    def strain_(self) -> Strain:
+        """Whether the expected sizes, rather than the graph, decided the clusters; computed when it is asked for."""
+        check_is_fitted(self, "result_")
+        strain = self._strain = self._strain or strain_of(self.result_)
+        return strain
+
     def report(
         self,
         path: str | os.PathLike[str],
@@ -128,6 +137,7 @@ class _MTVEstimator(BaseEstimator):
         features: Any = None,
         feature_names: Sequence[object] | None = None,
         images: ArrayLike | None = None,
+        columns: Mapping[str, Any] | None = None,
         diagnosis: Diagnosis | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> Path:
@@ -141,7 +151,10 @@ class _MTVEstimator(BaseEstimator):
             What each point is called, what it was compared by, and what the columns of that are called; by default the
             names in `nodes_`, and the features that the model was fitted on.
         images : array-like of shape (n_samples, height, width), optional
-            Thumbnails of representative and of doubtful points.
+            Thumbnails of the points.
+        columns : mapping of str to array-like of shape (n_samples,), or frame, optional
+            Further columns, which points were not compared by: texts, known labels, numbers. They stand in the
+            tooltips, the map can be coloured by them, and those with few values are counted against the clusters.
         diagnosis : Diagnosis, optional
             Of the graph; made here by default.
         settings : mapping, optional
@@ -160,8 +173,8 @@ class _MTVEstimator(BaseEstimator):
         diagnosis = self._diagnosis(names) if diagnosis is None else diagnosis
         return write_page(
             path, self.result_, ids=self.nodes_ if ids is None else ids, features=features, feature_names=names,
-            images=images, diagnosis=diagnosis, settings=self._changed_params() if settings is None else settings,
-            names=self._names().tolist(),
+            images=images, columns=columns, diagnosis=diagnosis, strain=self.strain_,
+            settings=self._changed_params() if settings is None else settings, names=self._names().tolist(),
         )  # fmt: skip
 
     def _diagnosis(self, names: Sequence[object] | None) -> Diagnosis:
@@ -223,6 +236,20 @@ class _MTVEstimator(BaseEstimator):
         k = _affordable_neighbors(self.n_neighbors, len(rows))
         neighbors, _ = nearest(self._X_fit, X, k, metric=self.metric)
         return np.asarray(rows[neighbors].mean(axis=1))
+
+    def _repr_html_inner(self) -> str:
+        """scikit-learn's diagram of the parameters; of a fitted model, what was found below it."""
+        diagram: str = super()._repr_html_inner()
+        return diagram + self._found_html()
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**options)
+        return {kind: text + self._found_html() if kind == "text/html" else text for kind, text in bundle.items()}
+
+    def _found_html(self) -> str:
+        from tautcut.report.summary import summary_html
+
+        return summary_html(self.result_, self._names()) if hasattr(self, "result_") else ""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -330,6 +357,9 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         The course of that run: a line for each outer step, with iterations, relaxed energy and energy.
     result_ : Result
         The whole result: problem, partition, memberships, status, history, and the last F of Algorithm 1.
+    strain_ : Strain
+        Whether the sizes that were expected, rather than the graph, decided some clusters: `strain_.is_strained`, and
+        `strain_.finding`, which says what `class_prior` could do. Computed when it is asked for.
     graph_ : Graph
         The graph that was cut; `graph_.diagnose()` says what it is like.
     nodes_ : sequence of length n_samples

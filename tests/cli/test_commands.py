@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits, load_wine
+from sklearn.datasets import load_digits, load_wine, make_blobs
 from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
@@ -112,12 +112,28 @@ def test_from_a_table_to_labels(folder, names, digits):
         assert [str(r), str(partition.sizes[r]), f"{partition.terms[r]:.4g}", f"{mean:.2f}"] in lines
     sure = [float(row["confidence"]) for row in rows]
     assert np.allclose(sure, confidence(graph, labels, R), atol=1e-6)
-    memberships = np.array([[float(row[f"membership_{r}"]) for r in range(R)] for row in rows])
-    assert np.array_equal(memberships.argmax(axis=1), labels)
+    assert list(rows[0]) == ["id", "label", "confidence"]
     assert "holds features, 400 rows × 64 columns" in result.stderr
     assert "Left out because they look like labels: 'target'" in result.stderr
     assert "exact search" in result.stderr
     assert "--as" not in result.stderr  # a table that is not square cannot be a graph
+
+
+def test_clusters_that_strain_against_the_expected_sizes_are_told(folder):
+    X, _ = make_blobs([800, 60, 60], n_features=6, cluster_std=1.4, center_box=(-3, 3), random_state=0)
+    np.save("uneven.npy", X)
+    X, _ = make_blobs([200, 200], n_features=6, random_state=0)
+    np.save("even.npy", X)
+    told, silent = (run("cluster", f"{name}.npy", "-k", k) for name, k in (("uneven", "3"), ("even", "2")))
+    (line,) = [line for line in told.stdout.splitlines() if "strain" in line]
+    shares = re.search(r"the shares ([0-9.,]+) as class_prior \(--class-prior on the command line\)", line)[1]
+    assert sum(map(float, shares.split(","))) == pytest.approx(1)
+    assert "strain" not in silent.stdout
+    again = run("cluster", "uneven.npy", "-k", "3", "--class-prior", shares, "--json")
+    assert again.exit_code == 0, again.output
+    assert set(json.loads(again.stdout)["strain"]) == {
+        "is_strained", "fall", "less_cut", "shares", "clusters", "finding",
+    }  # fmt: skip
 
 
 def test_json_is_one_object_and_all_of_standard_output(folder, names):
@@ -247,6 +263,21 @@ def test_the_report_gets_what_is_known(folder, digits, monkeypatch):
     assert seen["result"].partition.labels.tolist() == labels
 
 
+def test_columns_that_were_left_out_are_on_the_page(folder, digits):
+    def cross_of(*options):
+        assert (
+            run("cluster", "digits.csv", *BRIEF, "-k", "10", "--quiet", "--report", "r.html", *options).exit_code == 0
+        )
+        text = Path("r.html").read_text(encoding="utf-8")
+        return json.loads(re.findall(r'id="data">(.*?)</script>', text, flags=re.DOTALL)[0])["cross"]
+
+    for options in ((), ("--columns", "pixel*")):
+        (cross,) = cross_of(*options)
+        assert cross["name"] == "target"
+        totals = dict(zip(cross["words"], np.sum(cross["counts"], axis=0), strict=True))
+        assert totals == {str(r): (digits[1] == r).sum() for r in range(10)}
+
+
 def test_a_report_is_written(folder, names):
     result = run("cluster", "digits.csv", *BRIEF, "-k", "10", "--quiet", "--report", "r.html", "--image", "8x8")
     assert result.exit_code == 0, result.output
@@ -281,7 +312,8 @@ def test_the_estimators_page_is_the_same(folder, digits, few):
     for command, model in runs.items():
         result = run(command[0], "digits.csv", *command[1:], *BRIEF, "--seed", "2", "--quiet", "--report", "cli.html")
         assert result.exit_code == 0, result.output
-        by_hand = model.report("model.html", ids=ids, feature_names=columns)
+        left_out = {"target": [str(label) for label in digits[1]]}
+        by_hand = model.report("model.html", ids=ids, feature_names=columns, columns=left_out)
         ours, theirs = content_of(folder / "cli.html"), content_of(by_hand)
         assert ours.pop("settings") != theirs.pop("settings")
         assert ours == theirs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -55,10 +56,11 @@ def test_what_is_written_is_what_the_estimator_finds() -> None:
     assert cluster(adata, 3) is None
     model = MTVClustering(3, affinity="precomputed", random_state=0).fit(adata.obsp["connectivities"])
     column = adata.obs["tautcut"]
-    assert column.tolist() == [str(label) for label in model.labels_]
+    assert len(set(zip(column.tolist(), model.labels_.tolist(), strict=True))) == 3  # other numbers, the same clusters
     assert isinstance(column.dtype, pandas.CategoricalDtype)
     assert column.cat.categories.tolist() == ["0", "1", "2"]
-    np.testing.assert_array_equal(adata.obsm["X_tautcut_memberships"], model.memberships_)
+    np.testing.assert_array_equal(adata.obs["tautcut_confidence"], model.confidence_)
+    assert set(adata.obsm) == {"X_pca"}
     assert adata.uns["tautcut"]["energy"] == model.energy_
     assert adata.uns["tautcut"]["status"] == str(model.status_)
     assert adata.uns["tautcut"]["params"]["obsp"] == "connectivities"
@@ -122,7 +124,6 @@ def test_a_second_run_replaces_the_first() -> None:
     cluster(adata, 3)
     cluster(adata, 2)
     assert adata.obs["tautcut"].cat.categories.tolist() == ["0", "1"]
-    assert adata.obsm["X_tautcut_memberships"].shape == (90, 2)
 
 
 def test_settings_reach_the_estimator() -> None:
@@ -141,9 +142,117 @@ def test_a_file_keeps_every_result(tmp_path: Any) -> None:
     back = anndata.read_h5ad(tmp_path / "cells.h5ad")
     for key in ("tautcut", "kind"):
         assert back.obs[key].tolist() == adata.obs[key].tolist()
-        np.testing.assert_array_equal(back.obsm[f"X_{key}_memberships"], adata.obsm[f"X_{key}_memberships"])
+        np.testing.assert_array_equal(back.obs[f"{key}_confidence"], adata.obs[f"{key}_confidence"])
         assert back.uns[key]["energy"] == adata.uns[key]["energy"]
         assert set(back.uns[key]["params"]) == set(adata.uns[key]["params"])
+
+
+# ---------------------------------------------------------------- as scanpy does
+
+
+def uneven() -> Any:
+    """90 cells whose kinds have 15, 30 and 45 cells, in that order."""
+    adata = cells(has_graph=False)
+    centres = np.repeat([[0.0, 0], [4.5, 0], [2.25, 3.9]], [15, 30, 45], axis=0)
+    adata.obsm["X_pca"] = centres + np.random.default_rng(0).normal(scale=0.8, size=(90, 2))
+    adata.obsp["connectivities"] = knn_graph(adata.obsm["X_pca"], 18, weights="self-tuning").to_scipy()
+    return adata
+
+
+def test_clusters_are_numbered_by_size() -> None:
+    adata = uneven()
+    for seed in range(4):
+        cluster(adata, 3, random_state=seed)
+        counts = adata.obs["tautcut"].value_counts()
+        assert {name: int(counts[name]) for name in ("0", "1", "2")} == {"0": 45, "1": 30, "2": 15}
+
+
+def test_a_graph_is_found_by_the_key_of_its_neighbors_or_given() -> None:
+    adata = cells()
+    adata.obsp["mine_connectivities"] = adata.obsp.pop("connectivities")
+    adata.uns["mine"] = {"connectivities_key": "mine_connectivities", "distances_key": "mine_distances"}
+    cluster(adata, 3, neighbors_key="mine", key_added="by_key")
+    cluster(adata, 3, obsp="mine_connectivities", key_added="by_name")
+    cluster(adata, 3, adjacency=adata.obsp["mine_connectivities"], key_added="given")
+    assert adata.obs["by_key"].tolist() == adata.obs["by_name"].tolist() == adata.obs["given"].tolist()
+    assert adata.uns["by_key"]["params"]["obsp"] == "mine_connectivities"
+    assert adata.uns["given"]["params"]["adjacency"] == "given"
+    classify(with_labels(few()), "known", adjacency=adata.obsp["mine_connectivities"])
+    with pytest.raises(InputError, match="uns has no 'other'"):
+        cluster(adata, 3, neighbors_key="other")
+    with pytest.raises(InputError, match="graph of the 90 cells"):
+        cluster(adata, 3, adjacency=sp.eye(5))
+
+
+def test_weights_count_unless_they_should_not() -> None:
+    adata = uneven()
+    W = adata.obsp["connectivities"]
+    cluster(adata, 3, use_weights=False)
+    binary = MTVClustering(3, affinity="precomputed", random_state=0).fit((W > 0).astype(float))
+    assert adata.uns["tautcut"]["energy"] == binary.energy_
+    cluster(adata, 3)
+    assert adata.uns["tautcut"]["energy"] != binary.energy_
+
+
+@pytest.mark.parametrize("source", [{}, {"use_rep": "X_pca"}])
+def test_some_categories_are_clustered_and_the_others_kept(source: Any) -> None:
+    adata = cells()
+    adata.obsp["connectivities"] = knn_graph(PCA, 14).to_scipy()  # dense enough for a part of it to be connected
+    adata.obs["kind"] = pandas.Categorical(KINDS, categories=["T", "NK", "B"])
+    cluster(adata, 2, restrict_to=("kind", ["NK", "B"]), **source)
+    found = adata.obs["tautcut_R"]
+    assert found.cat.categories.tolist() == ["T", "NK-B,0", "NK-B,1"]
+    assert (found[KINDS == "T"] == "T").all()
+    assert set(found[KINDS != "T"]) == {"NK-B,0", "NK-B,1"}
+    assert adata.obs["tautcut_R_confidence"].isna().tolist() == (KINDS == "T").tolist()
+    part = adata[KINDS != "T"].copy()
+    cluster(part, 2, **source)
+    assert [name.removeprefix("NK-B,") for name in found[KINDS != "T"]] == part.obs["tautcut"].tolist()
+    cluster(adata, 2, restrict_to=("tautcut_R", ["T"]), key_added="finer", **source)
+    assert set(adata.obs["finer"].cat.categories) == {"T,0", "T,1", "NK-B,0", "NK-B,1"}
+    with pytest.raises(InputError, match=r"no cell of 'B cell'.*'NK'"):
+        cluster(adata, 2, restrict_to=("kind", ["B cell"]))
+
+
+def test_cells_without_a_category_have_none_afterwards() -> None:
+    adata = cells()
+    adata.obs["kind"] = pandas.Categorical([None, *KINDS[1:]])
+    cluster(adata, 2, restrict_to=("kind", ["NK", "T"]), use_rep="X_pca")
+    assert adata.obs["tautcut_R"].isna().tolist() == [True] + [False] * 89
+
+
+def test_beside_scanpy_itself(tmp_path: Any) -> None:
+    """The graph, the columns and the names are those of sc.tl.leiden, as far as both have them."""
+    scanpy = pytest.importorskip("scanpy")
+    import inspect
+
+    adata = uneven()
+    del adata.obsp["connectivities"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of scanpy, about its own dependencies
+        # UMAP's weights would take a minute to compile, and are not what is tested.
+        scanpy.pp.neighbors(adata, n_neighbors=20, use_rep="X_pca", method="gauss")
+        scanpy.pp.neighbors(adata, n_neighbors=18, use_rep="X_pca", method="gauss", key_added="other")
+        scanpy.tl.leiden(adata, 0.3, flavor="igraph", n_iterations=2, directed=False)
+    ours, theirs = inspect.signature(cluster).parameters, inspect.signature(scanpy.tl.leiden).parameters
+    shared = {"restrict_to", "random_state", "adjacency", "use_weights", "neighbors_key", "obsp", "copy"}
+    assert shared <= set(ours) & set(theirs)
+    assert all(ours[name].default == theirs[name].default and ours[name].kind == theirs[name].kind for name in shared)
+    cluster(adata, 3)
+    assert len(set(zip(adata.obs["leiden"], adata.obs["tautcut"], strict=True))) == 3  # three clear groups
+    assert adata.obs["tautcut"].dtype == adata.obs["leiden"].dtype  # the same categories
+    cluster(adata, 3, neighbors_key="other", key_added="other_tautcut")
+    assert adata.uns["other_tautcut"]["params"]["obsp"] == adata.uns["other"]["connectivities_key"]
+    restriction = ("tautcut", ["0", "1"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        scanpy.tl.leiden(adata, 0.3, restrict_to=restriction, flavor="igraph", n_iterations=2, directed=False)
+    cluster(adata, 2, restrict_to=restriction)
+    assert set(adata.obs["leiden_R"]) == set(adata.obs["tautcut_R"]) == {"0-1,0", "0-1,1", "2"}
+    assert len(set(zip(adata.obs["leiden_R"], adata.obs["tautcut_R"], strict=True))) == 3
+    adata.write_h5ad(tmp_path / "cells.h5ad")
+    back = anndata.read_h5ad(tmp_path / "cells.h5ad")
+    assert back.obs["tautcut_R"].cat.categories.tolist() == ["0-1,0", "0-1,1", "2"]
 
 
 # ---------------------------------------------------------------- few labels
@@ -163,8 +272,6 @@ def test_missing_labels_are_filled_and_known_ones_kept(column: Any) -> None:
     is_known = np.arange(90) % 30 < 3
     assert (found[is_known] == KINDS[is_known]).all()
     assert adata.uns["kind"]["params"]["labels_key"] == "known"
-    assert adata.obsm["X_kind_memberships"].shape == (90, 3)
-    np.testing.assert_array_equal(adata.obsm["X_kind_memberships"].argmax(axis=1), found.cat.codes)
 
 
 def test_a_word_may_stand_for_unknown() -> None:
@@ -201,7 +308,7 @@ def test_what_is_not_there_is_named_with_what_is() -> None:
 
 
 def test_two_sources_none_and_no_cells_are_refused() -> None:
-    with pytest.raises(InputError, match="not both"):
+    with pytest.raises(InputError, match="not use_rep and obsp"):
         cluster(cells(), 3, use_rep="X_pca", obsp="connectivities")
     with pytest.raises(InputError, match="no X"):
         cluster(anndata.AnnData(obs=pandas.DataFrame(index=["a", "b"])), 2)
@@ -251,7 +358,7 @@ def test_the_command_line_leaves_the_same_in_a_file(tmp_path: Any, has_labels: b
     assert end.value.code == 0
     with h5py.File(ours) as a, h5py.File(theirs) as b:
         assert list(a["obs"].attrs["column-order"]) == list(b["obs"].attrs["column-order"])
-        for name in ("obs/tautcut", "obs/tautcut_confidence", "obsm/X_tautcut_memberships", "uns/tautcut"):
+        for name in ("obs/tautcut", "obs/tautcut_confidence", "uns/tautcut"):
             assert kinds_of(a[name]) == kinds_of(b[name])
         params, others = a["uns/tautcut/params"], b["uns/tautcut/params"]
         shared = {"n_neighbors", "search"} | (set() if has_labels else {"n_clusters", "class_prior"})

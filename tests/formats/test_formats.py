@@ -241,9 +241,8 @@ def test_metis_weights_of_vertices_are_skipped(tmp_path):
 def found(digits):
     """Labels of the digits with ids that are up to no good."""
     ids = np.array(["=cmd()", "<script>alert(1)</script>", *(f"image {i}" for i in range(2, N))])
-    memberships = np.full((N, 10), 0.05) + 0.5 * np.eye(10)[digits[1]]
     about = {"energy": 0.5, "status": "Done."}
-    return Labelling(ids, digits[1], np.linspace(0, 1, N), memberships, np.arange(10), about)
+    return Labelling(ids, digits[1], np.linspace(0, 1, N), np.arange(10), about)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv"])
@@ -256,7 +255,7 @@ def test_labels_as_text(tmp_path, found, suffix):
     assert [row["id"] for row in rows[1:]] == found.ids.tolist()[1:]
     assert [int(row["label"]) for row in rows] == found.labels.tolist()
     assert np.allclose([float(row["confidence"]) for row in rows], found.confidence, atol=1e-6)
-    assert np.allclose([[float(row[f"membership_{r}"]) for r in range(10)] for row in rows], found.memberships)
+    assert list(rows[0]) == ["id", "label", "confidence"]
     assert read_labels(path, found.ids).tolist() == found.labels.tolist()
 
 
@@ -268,7 +267,7 @@ def test_labels_as_json(tmp_path, found):
     assert content["classes"] == list(range(10))
     assert [one["label"] for one in content["vertices"]] == found.labels.tolist()
     assert np.allclose([one["confidence"] for one in content["vertices"]], found.confidence, atol=1e-6)
-    assert np.allclose([one["memberships"] for one in content["vertices"]], found.memberships)
+    assert set(content["vertices"][0]) == {"id", "label", "confidence"}
 
 
 def test_labels_as_an_array(tmp_path, found):
@@ -277,7 +276,7 @@ def test_labels_as_an_array(tmp_path, found):
     assert table["id"].tolist() == found.ids.tolist()
     assert np.array_equal(table["label"], found.labels)
     assert np.allclose(table["confidence"], found.confidence)
-    assert np.allclose(table["memberships"], found.memberships)
+    assert table.dtype.names == ("id", "label", "confidence")
 
 
 def test_labels_as_parquet(tmp_path, found):
@@ -285,19 +284,17 @@ def test_labels_as_parquet(tmp_path, found):
 
     write_labels(tmp_path / "labels.parquet", found, source=tmp_path / "digits.csv")
     table = pq.read_table(tmp_path / "labels.parquet")
-    assert table.column_names == found.columns
+    assert table.column_names == ["id", "label", "confidence"]
     assert table["id"].to_pylist() == found.ids.tolist()
     assert table["label"].to_pylist() == found.labels.tolist()
     assert np.allclose(table["confidence"].to_numpy(), found.confidence)
-    columns = [table[f"membership_{r}"].to_numpy() for r in range(10)]
-    assert np.allclose(np.column_stack(columns), found.memberships)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv"])
 def test_labels_that_look_like_formulas_come_back_as_they_were(tmp_path, suffix):
     words = np.array(["=cmd()", "+1", "@x", "plain"])
     path, ids = tmp_path / f"labels{suffix}", np.arange(4)
-    write_labels(path, Labelling(ids, words, np.ones(4), np.eye(4), np.sort(words)), source=tmp_path / "x.csv")
+    write_labels(path, Labelling(ids, words, np.ones(4), np.sort(words)), source=tmp_path / "x.csv")
     with path.open(newline="") as file:
         rows = list(csv.DictReader(file, delimiter="," if suffix == ".csv" else "\t"))
     assert [row["label"] for row in rows] == ["'=cmd()", "'+1", "'@x", "plain"]
@@ -316,7 +313,7 @@ def test_labels_in_a_copy_of_an_h5ad(make, found):
     assert adata.obs["tautcut"].astype(int).tolist() == found.labels.tolist()
     assert list(adata.obs.columns) == ["digit", "tautcut", "tautcut_confidence"]
     assert np.allclose(adata.obs["tautcut_confidence"], found.confidence)
-    assert np.allclose(adata.obsm["X_tautcut_memberships"], found.memberships)
+    assert list(adata.obsm) == ["X_pca"]
     assert adata.uns["tautcut"]["energy"] == 0.5
     assert adata.obsm["X_pca"].shape == (N, 10)
     assert source.read_bytes() == before
@@ -893,3 +890,16 @@ def test_ids_that_are_not_distinct_cannot_be_joined(tmp_path):
     (tmp_path / "l.csv").write_text("id,label\na,1\n")
     with pytest.raises(InputError, match="not distinct"):
         read_labels(tmp_path / "l.csv", np.array(["a", "a"]))
+
+
+def test_columns_without_a_role_are_kept_beside_the_features(tmp_path, make):
+    rows = [[f"r{i}", 1.5 * i, i % 3, "red" if i % 2 else "blue", i % 4] for i in range(12)]
+    (tmp_path / "t.csv").write_text("id,a,b,colour,target\n" + "\n".join(",".join(map(str, row)) for row in rows))
+    others = read(tmp_path / "t.csv").others()
+    assert {name: one.tolist() for name, one in others.items()} == {
+        "target": [str(i % 4) for i in range(12)], "colour": ["blue", "red"] * 6,
+    }  # fmt: skip
+    chosen = read(tmp_path / "t.csv", columns=["a"], label_column="target").others()
+    assert set(chosen) == {"b", "colour"}
+    assert list(read(make("digits.h5ad")).others()) == ["digit"]
+    assert read(make("digits.npy")).others() == {}

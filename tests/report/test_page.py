@@ -29,7 +29,7 @@ from tautcut.errors import InputError
 from tautcut.graph import Graph
 from tautcut.graph.diagnostics import Diagnosis, confidence
 from tautcut.problem import Problem
-from tautcut.report import content, page
+from tautcut.report import columns, content, page
 from tautcut.report.layout import map_coordinates
 from tautcut.report.page import write_page
 
@@ -120,7 +120,7 @@ def test_the_numbers_are_those_of_the_run(result, tmp_path):
         assert one == {
             "name": str(r), "colour": r, "size": inside.sum(), "term": short(partition.terms[r]),
             "volume": short(W[inside].sum()), "cut": short(W[inside][:, ~inside].sum()),
-            "confidence": short(sure[inside].mean()),
+            "confidence": short(sure[inside].mean()), "strains": False,
         }  # fmt: skip
     assert data["history"] == [
         {"iterations": one.iterations, "relaxed": short(one.relaxed_energy), "energy": short(one.energy)}
@@ -160,7 +160,7 @@ def test_of_many_clusters_the_largest_are_shown_and_the_table_has_all(tmp_path, 
     data = read(write_page(tmp_path / "page.html", result_of(planted_graph(2, 12, seed=0), labels, 4)))
     assert [one["size"] for one in data["clusters"]] == [4, 9, 3, 8]
     assert data["shown"] == [1, 3]
-    assert len(data["matrix"]) == len(data["representatives"]) == len(data["profiles"]) == 2
+    assert len(data["matrix"]) == len(data["representatives"]) == len(data["certainty"]) == 2
     assert {one["vertex"] for one in data["representatives"][1]} <= set(range(16, 24))
 
 
@@ -180,7 +180,7 @@ def test_the_matrix_adds_up_to_the_cuts(result, tmp_path):
 def test_the_map_shows_every_vertex_once_with_its_cluster_and_confidence(result, tmp_path):
     drawn = read(write_page(tmp_path / "page.html", result))["map"]
     sure = confidence(result.problem.graph, result.partition.labels, N_BLOCKS)
-    assert unpacked(drawn["vertex"], "<u4").tolist() == list(range(N))
+    assert drawn["vertex"] is drawn["drawn"] is None  # all of them, in their order
     assert unpacked(drawn["cluster"], "<u2").tolist() == result.partition.labels.tolist()
     np.testing.assert_allclose(unpacked(drawn["confidence"], "<u2") / 65535, sure, atol=1e-5)
     edges = unpacked(drawn["edges"], "<u2").reshape(-1, 2)
@@ -233,17 +233,12 @@ def deepest(result: Result, cluster: int) -> list[int]:
     return members[depth[members] > depth[members].max() - 1e-5].tolist()
 
 
-def test_profiles_are_sorted_columns_of_the_memberships(result, tmp_path):
-    profiles = read(write_page(tmp_path / "page.html", result))["profiles"]
-    for r, profile in enumerate(profiles):
-        column = np.sort(result.memberships[:, r])[::-1]
-        is_member = result.partition.labels == r
-        ranks = profile["ranks"]
-        assert (ranks[0], ranks[-1]) == (0, 2 * is_member.sum() - 1)
-        np.testing.assert_allclose(profile["values"], column[ranks], atol=1e-3)
-        assert profile["inside"] == short(result.memberships[is_member, r].mean())
-        assert profile["outside"] == short(result.memberships[~is_member, r].mean())
-        assert profile["soft"] == (result.memberships[is_member, r] < 0.5).sum()
+def test_the_confidence_of_each_cluster_is_counted_in_tenths(result, tmp_path):
+    sure = confidence(result.problem.graph, result.partition.labels, N_BLOCKS)
+    for r, one in enumerate(read(write_page(tmp_path / "page.html", result))["certainty"]):
+        mine = sure[result.partition.labels == r]
+        assert one["counts"] == np.histogram(mine, bins=10, range=(0, 1))[0].tolist()
+        assert one["doubtful"] == (mine < 1 / 3).sum()
 
 
 def test_typical_features_are_found_in_dense_and_sparse_data(result, tmp_path):
@@ -398,11 +393,134 @@ def test_seventy_thousand_points_stay_below_five_megabytes(tmp_path):
     )  # fmt: skip
     assert path.stat().st_size < 5e6
     drawn = read(path)["map"]
-    vertices = unpacked(drawn["vertex"], "<u4")
-    assert len(np.unique(vertices)) == len(drawn["ids"]) == content.MAP_POINTS
+    vertices = unpacked(drawn["drawn"], "<u4")
+    assert len(np.unique(vertices)) == content.MAP_POINTS
+    assert len(drawn["ids"]) == len(unpacked(drawn["x"], "<u2")) == n  # all of them can be found
     assert 0 < unpacked(drawn["edges"], "<u2").size <= 2 * content.MAP_EDGES
     listed = [one["vertex"] for few in read(path)["representatives"] for one in few]
     assert np.isin(listed, vertices).all()
+
+
+def test_columns_of_seventy_thousand_points_stay_small_too(tmp_path):
+    n, rng = 70_000, np.random.default_rng(0)
+    ring = np.arange(n)
+    graph = Graph.from_edges(np.column_stack([ring, (ring + 1) % n]), n_vertices=n)
+    path = write_page(
+        tmp_path / "page.html", result_of(graph, ring * 5 // n, 5), features=rng.random((n, 40)),
+        columns={f"text {k}": [f"{'文' * 150}{i}" for i in ring] for k in range(3)},
+        coordinates=rng.random((n, 2)), diagnosis=Diagnosis(n, n, 5, ()),
+    )  # fmt: skip
+    assert path.stat().st_size < 8e6
+    assert len(read(path)["map"]["columns"]) == 3 + columns.SHOWN_FEATURES
+
+
+def test_of_very_many_points_those_that_are_drawn_are_listed(tmp_path, monkeypatch):
+    monkeypatch.setattr(content, "MAP_POINTS", 40)
+    monkeypatch.setattr(content, "LISTED_POINTS", 60)
+    result = result_of(planted_graph(2, 40, seed=0), np.repeat([0, 1], 40), 2)
+    drawn = read(write_page(tmp_path / "page.html", result, ids=range(80)))["map"]
+    vertices = unpacked(drawn["vertex"], "<u4")
+    assert vertices.size == 40
+    assert drawn["drawn"] is None
+    assert drawn["ids"] == [str(one) for one in vertices]
+    assert unpacked(drawn["cluster"], "<u2").tolist() == (vertices >= 40).astype(int).tolist()
+
+
+# ---------------------------------------------------------------- the user's columns
+
+
+def test_columns_are_numbers_categories_or_text(result, tmp_path):
+    rng = np.random.default_rng(0)
+    given = {
+        "price": np.where(np.arange(N) == 5, np.nan, rng.normal(size=N)),
+        "kind": np.array(["a", "b", None], dtype=object)[np.arange(N) % 3],
+        "digit": np.arange(N) % 10,
+        "serial": np.arange(N),
+        "note": [f"row {i}" for i in range(N)],
+    }
+    data = read(write_page(tmp_path / "page.html", result, columns=given))
+    shown = {one["name"]: one for one in data["map"]["columns"]}
+    kinds = {"price": "number", "kind": "category", "digit": "category", "serial": "number", "note": "text"}
+    assert {name: one["kind"] for name, one in shown.items()} == kinds
+    levels = unpacked(shown["price"]["values"], "<u2")
+    assert levels[5] == 65535
+    low, high = shown["price"]["low"], shown["price"]["high"]
+    there = np.delete(np.arange(N), 5)
+    np.testing.assert_allclose(low + levels[there] / 65534 * (high - low), given["price"][there], atol=1e-4)
+    assert shown["serial"]["is_whole"]
+    words = np.array(shown["note"]["words"])[unpacked(shown["note"]["values"], "<u2")]
+    assert words.tolist() == given["note"]
+    assert set(shown["kind"]["words"]) == {"a", "b", ""}
+
+
+def test_the_features_that_differ_most_between_clusters_are_columns(result, tmp_path, monkeypatch):
+    monkeypatch.setattr(columns, "SHOWN_FEATURES", 2)
+    X = np.random.default_rng(0).random((N, 6))
+    X[:, 4] += result.partition.labels
+    X[:, 1] -= 0.5 * result.partition.labels
+    data = read(write_page(tmp_path / "page.html", result, features=X, feature_names=list("abcdef")))
+    assert [one["name"] for one in data["map"]["columns"]] == ["b", "e"]
+    assert data["cross"] == []  # features are not what clusters are compared with
+
+
+def test_a_cross_table_counts_all_points(result, tmp_path, monkeypatch):
+    monkeypatch.setattr(content, "MAP_POINTS", 30)
+    monkeypatch.setattr(content, "UNCERTAIN", 2)
+    monkeypatch.setattr(content, "REPRESENTATIVES", 2)
+    kind = np.array(["a", "b", "c", "d"])[(np.arange(N) // 3) % 4]
+    (cross,) = read(write_page(tmp_path / "page.html", result, columns={"kind": kind}))["cross"]
+    counts = [
+        [int((kind[result.partition.labels == r] == word).sum()) for word in cross["words"]] for r in range(N_BLOCKS)
+    ]
+    assert cross["counts"] == counts
+    assert cross["majority"] == pytest.approx(sum(map(max, counts)) / N)
+
+
+def test_rare_values_of_a_cross_table_are_counted_together(result, tmp_path, monkeypatch):
+    monkeypatch.setattr(columns, "COUNTED_CATEGORIES", 2)
+    kind = np.repeat(["x", "y", "p", "q"], [60, 40, 12, 8])
+    (cross,) = read(write_page(tmp_path / "page.html", result, columns={"kind": kind}))["cross"]
+    assert cross["words"] == ["x", "y", "2 others"]
+    assert np.sum(cross["counts"], axis=0).tolist() == [60, 40, 20]
+    best = sum(max((kind[result.partition.labels == r] == word).sum() for word in "xypq") for r in range(N_BLOCKS))
+    assert cross["majority"] == pytest.approx(best / N)  # of the values themselves
+
+
+def test_thumbnails_of_all_points_are_on_one_sheet(result, tmp_path):
+    images = np.random.default_rng(0).integers(0, 256, (N, 6, 5), dtype=np.uint8)
+    images[0, 0, :2] = 0, 255
+    sheet = read(write_page(tmp_path / "page.html", result, images=images))["map"]["sheet"]
+    grey = imread(io.BytesIO(base64.b64decode(sheet["image"].split(",")[1])), format="png")
+    assert (sheet["height"], sheet["width"]) == (6, 5)
+    for i in (0, 7, N - 1):
+        row, column = divmod(i, sheet["across"])
+        tile = grey[row * 6 : row * 6 + 6, column * 5 : column * 5 + 5]
+        np.testing.assert_allclose(tile, images[i] / 255, atol=1 / 255)
+
+
+def test_the_sheet_shrinks_until_it_is_small(result, tmp_path, monkeypatch):
+    images = np.random.default_rng(0).random((N, 32, 16))
+    for limit, shape in ((10**6, (32, 16)), (30_000, (16, 8)), (1, (8, 4))):
+        monkeypatch.setattr(content, "SHEET_BYTES", limit)
+        sheet = read(write_page(tmp_path / "page.html", result, images=images))["map"]["sheet"]
+        assert (sheet["height"], sheet["width"]) == shape
+
+
+# ---------------------------------------------------------------- strain
+
+
+def test_clusters_that_strain_are_told_first(tmp_path):
+    truth = np.repeat([0, 1], [80, 20])
+    chance = np.where(truth[:, None] == truth, 0.4, 0.01)
+    W = np.triu(np.random.default_rng(0).random((100, 100)) < chance, 1)
+    found = np.r_[np.arange(80) % 2, np.ones(20, int)]
+    data = read(write_page(tmp_path / "page.html", result_of(Graph.from_any((W + W.T).astype(float)), found, 2)))
+    assert data["findings"][0]["name"] == "balance"
+    assert "0.8,0.2" in data["findings"][0]["advice"]
+    assert [one["strains"] for one in data["clusters"]] == [True, True]
+
+
+# ---------------------------------------------------------------- texts
 
 
 @given(st.text(max_size=200))
@@ -429,8 +547,12 @@ def test_any_text_survives_and_none_of_it_is_markup(texts):
 
 def test_hostile_names_reach_the_page_as_text(result, tmp_path):
     ids = [HOSTILE[i % len(HOSTILE)] for i in range(N)]
-    path = write_page(tmp_path / "page.html", result, ids=ids, names=HOSTILE, settings={HOSTILE[0]: HOSTILE[1]})
+    path = write_page(
+        tmp_path / "page.html", result, ids=ids, names=HOSTILE, settings={HOSTILE[0]: HOSTILE[1]},
+        columns={HOSTILE[2]: ids},  # a list: an array would drop the zero byte
+    )  # fmt: skip
     data = read(path)
+    assert sorted(data["cross"][0]["words"]) == sorted(columns._cut(one.strip(), 48) for one in HOSTILE)
     assert [one["name"] for one in data["clusters"]] == [content.clipped(name) for name in HOSTILE]
     assert data["map"]["ids"] == [content.clipped(one) for one in ids]
     scripts = [attributes for tag, attributes in Elements(path.read_text("utf-8")).found if tag == "script"]
@@ -494,6 +616,8 @@ def test_paths_that_cannot_be_written_are_refused(result, tmp_path, name):
         {"images": np.zeros((N, 4))},
         {"images": np.zeros((N - 1, 4, 4))},
         {"images": np.zeros((N, 0, 4))},
+        {"columns": {"kind": ["a"] * (N - 1)}},
+        {"columns": {"kind": np.zeros((N, 2))}},
         {"coordinates": np.zeros((N, 3))},
         {"coordinates": np.full((N, 2), np.nan)},
     ],

@@ -4,6 +4,8 @@ mouse and keyboard, and hostile names stay text. Screenshots are kept in build/r
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 import shutil
 from collections.abc import Iterator
@@ -15,9 +17,12 @@ import numpy as np
 import pytest
 
 from strategies import noisy_start, planted_graph
-from tautcut.algorithm.results import Step
+from tautcut.algorithm.results import Result, Step
 from tautcut.algorithm.solver import solve
+from tautcut.algorithm.stopping import Status
+from tautcut.graph import Graph
 from tautcut.problem import Problem
+from tautcut.report import content
 from tautcut.report.page import write_page
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -67,8 +72,21 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     ring[CENTRE] = 0.0
     images = np.random.default_rng(0).integers(0, 256, (N, 8, 8), dtype=np.uint8)
     ids = [f"point-{i:03d}" for i in range(N)]
+    columns = {
+        "kind": np.array(["ant", "bee", "cicada"])[truth % 3],
+        "length": np.linspace(1, 9, N),
+        "note": [f"found under stone {i}" for i in range(N)],
+    }
+    few = result_of(Problem(planted_graph(2, 60, seed=0), 2), np.r_[np.zeros(30, int), np.ones(90, int)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(content, "MAP_POINTS", 60)  # of 120
+        sampled = write_page(folder / "sampled.html", few, ids=[f"name-{i:03d}" for i in range(120)])
     return {
-        "full": write_page(folder / "full.html", result, ids=ids, images=images, coordinates=ring),
+        "full": write_page(
+            folder / "full.html", result, ids=ids, images=images, coordinates=ring, columns=columns
+        ),
+        "sampled": sampled,
+        "strained": write_page(folder / "strained.html", strained()),
         "plain": write_page(folder / "plain.html", result),
         "steep": write_page(folder / "steep.html", replace(result, history=run_from(1234.0))),
         "classes": write_page(
@@ -78,15 +96,31 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "hostile": write_page(
             folder / "hostile.html", result, ids=[HOSTILE] * N, names=[HOSTILE] * N_BLOCKS, settings={HOSTILE: HOSTILE},
             features=np.random.default_rng(0).random((N, 3)), feature_names=[HOSTILE] * 3, coordinates=ring,
+            columns={HOSTILE: [HOSTILE] * N, f"{HOSTILE}2": [f"{HOSTILE}{i}" for i in range(N)]},
         ),
     }  # fmt: skip
+
+
+def result_of(problem: Problem, labels: Any) -> Result:
+    partition = problem.partition(labels)
+    F = np.eye(problem.n_clusters)[partition.labels]
+    return Result(problem, partition, F, partition.energy, Status.TRIVIAL, (), F)
+
+
+def strained() -> Result:
+    """A block of 80 that is cut in two, and a block of 20 joined to one of the halves."""
+    truth = np.repeat([0, 1], [80, 20])
+    chance = np.where(truth[:, None] == truth, 0.4, 0.01)
+    W = np.triu(np.random.default_rng(0).random((100, 100)) < chance, 1)
+    problem = Problem(Graph.from_any((W + W.T).astype(float)), 2)
+    return result_of(problem, np.r_[np.arange(80) % 2, np.ones(20, int)])
 
 
 class Opened:
     """A page in the browser, with everything it complained of or asked for."""
 
     def __init__(self, browser: Any, path: Path, screen: str = "light") -> None:
-        self.context = browser.new_context(**SCREENS[screen])
+        self.context = browser.new_context(**SCREENS[screen], accept_downloads=True)
         self.page = self.context.new_page()
         self.complaints: list[str] = []
         self.requests: list[str] = []
@@ -108,6 +142,30 @@ class Opened:
         self.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
         self.settle()
 
+    def downloaded(self, button: str) -> bytes:
+        """The file that a button leaves."""
+        with self.page.expect_download() as coming:
+            self.page.locator(button).click()
+        return Path(coming.value.path()).read_bytes()
+
+    def tip(self) -> list[str]:
+        self.settle()
+        return [line for line in self.page.locator("#tip").inner_text().splitlines() if line.strip()]
+
+    def colours(self) -> int:
+        """How many colours the map has."""
+        self.settle()
+        return self.page.evaluate(
+            """() => {
+                const canvas = document.getElementById("canvas");
+                const copy = new OffscreenCanvas(canvas.width, canvas.height);
+                const context = copy.getContext("2d", { willReadFrequently: true });
+                context.drawImage(canvas, 0, 0);
+                const { data } = context.getImageData(0, 0, canvas.width, canvas.height);
+                return new Set(new Uint32Array(data.buffer)).size;
+            }"""
+        )
+
     def chosen(self) -> list[str]:
         """The names of the pressed chips."""
         return [text.strip() for text in self.page.locator(".chip[aria-pressed=true]").all_inner_texts()]
@@ -126,7 +184,7 @@ def open_page(browser: Any, files: dict[str, Path]) -> Iterator[Any]:
     for one in opened:
         one.context.close()
         assert one.complaints == []
-        assert [url for url in one.requests if not url.startswith("data:image/png")][1:] == []
+        assert [url for url in one.requests if not url.startswith(("data:image/png", "blob:"))][1:] == []
 
 
 @pytest.mark.parametrize(
@@ -137,7 +195,7 @@ def test_it_draws_itself_on_every_screen(open_page, name, screen):
     assert page.title() == f"{N_BLOCKS} clusters of {N} points · tautcut"
     assert page.locator("#clusters-table tbody tr").count() == N_BLOCKS
     assert page.locator("#between-table tbody td").count() == N_BLOCKS**2
-    assert page.locator("#profiles figure").count() == N_BLOCKS
+    assert page.locator("#histograms figure").count() == N_BLOCKS
     assert page.locator("#history svg path.curve").count() == 2
     assert page.locator("#findings > li").count() > 3
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -160,7 +218,7 @@ def test_with_labels_every_word_is_of_classes(open_page):
     assert page.title() == f"{N_BLOCKS} classes of {N} points · tautcut"
     page.locator(".chip").nth(3).click()
     words = " ".join(page.locator("header, #legend, #said, main section:not(#graph)").all_inner_texts())
-    assert "of class 2 on the map" in words
+    assert "of class 2" in words
     labels = page.locator("[aria-label]").evaluate_all("(all) => all.map((node) => node.getAttribute('aria-label'))")
     assert not re.findall(r"\bclusters?\b", f"{words} {labels}", flags=re.IGNORECASE)
 
@@ -170,7 +228,8 @@ def test_hover_shows_id_cluster_and_confidence(open_page):
     tip = opened.page.locator("#tip")
     assert tip.is_hidden()
     opened.hover_centre()
-    name, cluster, sure = tip.inner_text().splitlines()
+    name, cluster, sure, *values = opened.tip()
+    assert values == ["kind", "ant", "length", "1.234", "note", f"found under stone {CENTRE}"]
     assert name == f"point-{CENTRE:03d}"
     assert cluster.startswith("Cluster ")
     assert 0 <= float(sure.removeprefix("Confidence ")) <= 1
@@ -188,7 +247,7 @@ def test_a_chosen_cluster_is_highlighted_everywhere_and_escape_shows_all(open_pa
     assert page.locator("#clusters-table tr.is-dim").count() == N_BLOCKS - 1
     assert page.locator("#between-table td.is-chosen").count() == 2 * N_BLOCKS - 1
     assert page.locator("#examples .card.is-chosen").count() == 1
-    assert page.locator("#profiles figure.is-chosen").count() == 1
+    assert page.locator("#histograms figure.is-chosen").count() == 1
     assert "of cluster 11" in page.locator("#found").inner_text()
     page.keyboard.press("Escape")
     assert opened.chosen() == ["All clusters"]
@@ -218,8 +277,11 @@ def test_everything_is_reached_by_keyboard(open_page):
     focused = "() => getComputedStyle(document.activeElement).outlineStyle"
     assert page.evaluate(focused) == "solid"
     page.keyboard.press("Escape")
-    page.keyboard.press("Tab")  # the toolbar is one stop
-    assert page.evaluate("document.activeElement.id") == "canvas"
+    stops = []
+    for _ in range(7):  # the toolbar of clusters is one stop
+        page.keyboard.press("Tab")
+        stops.append(page.evaluate("document.activeElement.id"))
+    assert stops == ["colour", "edges", "select", "zoom-in", "zoom-out", "zoom-reset", "canvas"]
     page.keyboard.press("ArrowRight")
     opened.settle()
     first = page.locator("#tip").inner_text()
@@ -249,6 +311,163 @@ def test_a_point_is_found_by_its_id(open_page):
     )
 
 
+def test_every_point_is_found_drawn_or_not_whatever_cluster_is_chosen(open_page):
+    opened = open_page("sampled")
+    page = opened.page
+    assert "60 of 120 points are drawn" in page.locator("#map-caption").inner_text()
+    assert page.locator("#found").inner_text().startswith("120 points")
+    page.locator(".chip").nth(1).click()
+    assert page.locator("#found").inner_text().startswith("30 points of cluster 0")
+    for vertex in range(120):  # half of them are not on the map, and most are in the other cluster
+        page.locator("#find").fill(f"name-{vertex:03d}")
+        assert page.locator("#points tbody button").all_inner_texts() == [f"name-{vertex:03d}"]
+    page.locator("#points tbody button").click()
+    assert opened.tip()[:2] == ["name-119", "Cluster 1"]
+
+
+def test_a_row_is_found_by_its_text(open_page):
+    page = open_page("full").page
+    page.locator("#find").fill("under stone 17")
+    found = page.locator("#points tbody button").all_inner_texts()
+    assert sorted(found) == ["point-017", *(f"point-{i}" for i in range(170, 180))]
+    page.locator("#find").fill("BEE")
+    assert page.locator("#found").inner_text().startswith("80 points found among all")
+
+
+def test_the_tooltip_shows_the_picture_of_its_point(open_page, browser):
+    opened = open_page("full")
+    opened.hover_centre()
+    opened.page.wait_for_function("() => document.querySelector('#tip .picture') !== null")
+    opened.settle()
+    seen = opened.page.locator("#tip .picture").evaluate(
+        "(node) => [...node.getContext('2d').getImageData(0, 0, 8, 8).data].filter((_, k) => k % 4 === 0)"
+    )
+    images = np.random.default_rng(0).integers(0, 256, (N, 8, 8), dtype=np.uint8)
+    np.testing.assert_allclose(seen, images[CENTRE].ravel(), atol=2)
+
+
+def test_the_map_is_coloured_by_a_column(open_page):
+    opened = open_page("full")
+    page = opened.page
+    scale = page.locator("#scale")
+    assert scale.is_hidden()
+    assert page.locator("#colour option").all_inner_texts() == ["Cluster", "Confidence", "kind", "length"]
+    by_cluster = opened.colours()
+    page.locator("#colour").select_option("kind")
+    assert scale.inner_text().split() == ["ant", "bee", "cicada"]
+    by_kind = opened.colours()
+    page.locator("#colour").select_option("length")
+    assert opened.colours() > by_kind
+    assert scale.inner_text().split()[-1] == "length"
+    page.locator("#colour").select_option("Confidence")
+    assert scale.inner_text().split() == ["0", "1", "confidence"]
+    page.locator("#colour").select_option("Cluster")
+    assert scale.is_hidden()
+    assert opened.colours() == by_cluster
+
+
+def test_clusters_are_counted_against_a_column_and_named_after_it(open_page):
+    opened = open_page("full")
+    page = opened.page
+    assert page.locator("#cross-link").is_visible()
+    rows = page.locator("#cross-table tbody tr")
+    assert rows.count() == N_BLOCKS
+    numbers = [[int(n) for n in text.replace("·", "0").split()[1:]] for text in rows.all_inner_texts()]
+    assert np.sum(numbers, axis=0).tolist() == [80, 80, 80]
+    page.locator("#cross-name").click()
+    names = [text.strip() for text in page.locator(".chip").all_inner_texts()[1:]]
+    assert {name.split()[0] for name in names} == {"ant", "bee", "cicada"}
+    assert len(set(names)) == N_BLOCKS
+
+
+def test_without_columns_there_is_nothing_to_count_against(open_page):
+    page = open_page("plain").page
+    assert page.locator("#cross").is_hidden()
+    assert page.locator("#cross-link").is_hidden()
+
+
+def test_a_name_is_seen_everywhere_and_kept_in_the_saved_page(open_page, browser, tmp_path):
+    opened = open_page("full")
+    page = opened.page
+    page.locator("#clusters-table .rename").nth(2).click()
+    page.keyboard.type(HOSTILE[:40])
+    page.keyboard.press("Enter")
+    page.locator("#clusters-table .rename").nth(4).click()
+    page.keyboard.type("never mind")
+    page.keyboard.press("Escape")
+    page.locator("#clusters-table .rename").nth(5).click()
+    page.keyboard.type("lions")
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.className") == "rename"
+    saved = tmp_path / "saved.html"
+    saved.write_bytes(opened.downloaded("#save"))
+    again = Opened(browser, saved)
+    for one in (page, again.page):
+        names = [text.strip() for text in one.locator(".chip").all_inner_texts()[1:]]
+        assert names[2] == HOSTILE[:40].strip()
+        assert (names[4], names[5]) == ("4", "lions")
+        for place in ("#clusters-table", "#between-table", "#examples", "#histograms", "#cross-table"):
+            assert "lions" in one.locator(place).inner_text()
+        assert one.locator("#clusters-table tbody tr").count() == N_BLOCKS
+    assert again.page.evaluate("typeof window.hacked") == "undefined"
+    again.page.locator("#clusters-table .rename").nth(5).click()
+    again.page.keyboard.press("Delete")
+    again.page.keyboard.press("Enter")
+    assert again.page.locator(".chip").nth(6).inner_text().strip() == "5"  # an empty name is its label again
+    assert again.complaints == []
+    again.context.close()
+
+
+def rows_of(exported: bytes) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(exported.decode("utf-8-sig"))))
+
+
+def test_what_is_listed_can_be_taken_away(open_page):
+    opened = open_page("full")
+    page = opened.page
+    page.locator("#clusters-table .rename").nth(3).click()
+    page.keyboard.type('=cmd, "x"')
+    page.locator(".chip").nth(4).click()  # leaving the field keeps the name, and the click counts
+    assert opened.chosen() == ['=cmd, "x"']
+    head, *rows = rows_of(opened.downloaded("#export"))
+    assert head == ["row", "id", "label", "name", "confidence"]
+    assert len(rows) == int(page.locator("#clusters-table tbody tr").nth(3).locator(".value").inner_text())
+    assert all(row[1] == f"point-{int(row[0]):03d}" and row[2:4] == ["3", '\'=cmd, "x"'] for row in rows)
+    assert all(0 <= float(row[4]) <= 1 for row in rows)
+    page.locator("#find").fill("point-01")
+    assert [row[0] for row in rows_of(opened.downloaded("#export"))[1:]] == [str(i) for i in range(10, 20)]
+
+
+@pytest.mark.parametrize("how", ["button", "shift"])
+def test_a_rectangle_selects_points(open_page, how):
+    opened = open_page("full")
+    page = opened.page
+    opened.hover_centre()
+    box = page.locator("#canvas").bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    if how == "button":
+        page.locator("#select").click()
+    else:
+        page.keyboard.down("Shift")
+    page.mouse.move(x - 30, y - 30)
+    page.mouse.down()
+    page.mouse.move(x + 30, y + 30)
+    page.mouse.up()
+    assert page.locator("#found").inner_text() == "1 point in the rectangle."
+    assert [row[1] for row in rows_of(opened.downloaded("#export"))[1:]] == [f"point-{CENTRE:03d}"]
+    page.keyboard.up("Shift")
+    page.keyboard.press("Escape")
+    assert page.locator("#found").inner_text().startswith(f"{N} points")
+
+
+def test_clusters_that_strain_are_called_out(open_page):
+    page = open_page("strained").page
+    assert "strain against the sizes" in page.locator("#strain").inner_text()
+    assert "class_prior" in page.locator("#strain").inner_text()
+    assert page.locator("#clusters-table .tag").count() > 0
+    assert open_page("full").page.locator("#strain").is_hidden()
+
+
 def test_light_and_dark_can_be_switched(open_page):
     page = open_page("plain", "dark").page
     background = "() => getComputedStyle(document.body).backgroundColor"
@@ -274,6 +493,10 @@ def test_hostile_names_are_text(open_page):
     page.locator("#find").fill("<img")
     opened.settle()
     assert page.locator("#points tbody tr").count() > 0
+    page.locator("#colour").select_option(index=2)
+    page.locator("#cross-name").click()
+    opened.settle()
+    assert page.locator("#cross-table th").nth(1).inner_text().startswith("<img src=x")
     assert page.locator("img").count() == 0
     assert page.locator("script").count() == 2
     assert page.evaluate("typeof window.hacked") == "undefined"

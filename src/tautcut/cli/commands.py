@@ -40,7 +40,7 @@ def cluster(
 ) -> None:
     """Cluster the rows of a table, or the vertices of a graph.
 
-    Labels, confidence and memberships go to --out. Ctrl-C ends the run early: the best clusters so far are written.
+    Labels and their confidence go to --out. Ctrl-C ends the run early: the best clusters so far are written.
     """
     with _command(common.seed) as written:
         settings, asked = fit.settings, candidates.asked(n_clusters)

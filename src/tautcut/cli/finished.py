@@ -56,7 +56,8 @@ class FinishedRun:
         if report is not None and not is_cut_short:
             self.model.report(
                 report, ids=self.data.ids, features=None if self.data.kind == "graph" else self.data.content,
-                feature_names=self.data.names, images=self.images, diagnosis=self.diagnosis, settings=self._settings,
+                feature_names=self.data.names, images=self.images, columns=self.data.others(), diagnosis=self.diagnosis,
+                settings=self._settings,
             )  # fmt: skip
             written.append(report)
         (self.print_json if as_json else self.print_table)(out, report if report in written else None)
@@ -75,7 +76,8 @@ class FinishedRun:
             status=result.status, n_iter=result.n_iter, seed=self.about["seed"],
         )  # fmt: skip
         labels = self.names[result.partition.labels]
-        found = formats.Labelling(self.data.ids, labels, result.confidence, result.memberships, self.names, about)
+        quality = getattr(self.model, "label_quality_", None)
+        found = formats.Labelling(self.data.ids, labels, result.confidence, self.names, about, quality)
         formats.write_labels(path, found.over(self.data), source=self.file)
 
     @property
@@ -95,6 +97,7 @@ class FinishedRun:
                 "status": str(self.result.status),
                 "n_iter": self.result.n_iter,
                 "clusters": self._clusters(),
+                "strain": self.model.strain_.to_dict(),
                 "diagnosis": self.diagnosis.to_dict(),
                 "out": str(out),
                 "report": None if report is None else str(report),
@@ -115,6 +118,9 @@ class FinishedRun:
         if "suggestion" in self.about:
             shell.show(f"{self.names.size} clusters were suggested: {self.about['suggestion']['reason']}")
         shell.show(f"Energy (P): {self.result.partition.energy:.6g}. {self.result.status}")
+        strain = self.model.strain_.finding
+        if strain is not None:
+            shell.show(f"{strain.meaning} {strain.advice}")
         shell.show(f"Labels: {out}" + ("" if report is None else f"\nReport: {report}"))
 
     def _clusters(self) -> list[dict[str, Any]]:

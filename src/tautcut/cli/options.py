@@ -328,7 +328,7 @@ class FitOptions:
     out: Annotated[
         Path | None,
         Option(
-            help="Where the labels go, with confidence and memberships: .csv .tsv .parquet .json .npy, or .h5ad for a "
+            help="Where the labels go, with their confidence: .csv .tsv .parquet .json .npy, or .h5ad for a "
             "copy of the input with them. By default FILE's name with -tautcut.csv, in the current folder."
         ),
     ] = None
@@ -338,7 +338,11 @@ class FitOptions:
         str, Option(metavar="cpu|cuda|auto", help="Where to compute: cuda is an NVIDIA GPU, and needs torch.")
     ] = "cpu"
     class_prior: Annotated[
-        str | None, Option(metavar="SHARES", help="Expected share of each cluster, as 0.5,0.3,0.2; equal if absent.")
+        str | None,
+        Option(
+            metavar="SHARES",
+            help="Expected share of each cluster, as 0.5,0.3,0.2; if absent, equal or, for classes, estimated.",
+        ),
     ] = None
     image: Annotated[
         str | None, Option(metavar="HEIGHTxWIDTH", help="Rows are pictures of this size: the report shows them.")
@@ -359,8 +363,9 @@ class FitOptions:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The parameters of the estimator."""
-        return {"search": self.search, "device": self.device, "class_prior": _shares(self.class_prior)}
+        """The parameters of the estimator; without shares it has its own way with them."""
+        shares = {} if self.class_prior is None else {"class_prior": _shares(self.class_prior)}
+        return {"search": self.search, "device": self.device, **shares}
 
     def images(self, data: Data) -> Array | None:
         """The rows as pictures, if they are said or known to be."""
@@ -384,9 +389,7 @@ def split_by_commas(names: Iterable[str]) -> list[str]:
     return [name.strip() for one in names for name in one.split(",") if name.strip()]
 
 
-def _shares(text: str | None) -> list[float] | None:
-    if text is None:
-        return None
+def _shares(text: str) -> list[float]:
     try:
         return [float(share) for share in text.split(",")]
     except ValueError:

@@ -37,12 +37,14 @@ def read_h5ad(path: Path, selection: Selection) -> Data:
         ids = np.array(_element(file, _index(file, "obs"), _COLUMNS, path), dtype=np.str_)
         names = _gene_names(file, name, path)
         labels = None if selection.label_column is None else _labels(file, selection.label_column, path)
+        others = {one: _labels(file, one, path) for one in _categories(file) if one != selection.label_column}
     if len(ids) != matrix.shape[0]:
         raise InputError(f"'{path}' is damaged: {name} has {matrix.shape[0]} rows for {len(ids)} cells.")
     if names is not None and len(names) != matrix.shape[1]:
         raise InputError(f"'{path}' is damaged: {name} has {matrix.shape[1]} columns for {len(names)} genes.")
     kind = "graph" if name.startswith("obsp/") else selection.kind or "features"
-    return decided(Data(checked(matrix, path), ids, (f"Taken from {name}.",), names, labels), kind)
+    notes = (f"Taken from {name}.",)
+    return decided(Data(checked(matrix, path), ids, notes, names, labels, others=lambda: others), kind)
 
 
 def write_h5ad(path: Path, source: Path, added: Mapping[str, Mapping[str, Any]]) -> None:
@@ -107,6 +109,12 @@ def _gene_names(file: Any, array: str, path: Path) -> tuple[str, ...] | None:
 
 def _column_names(file: Any) -> list[str]:
     return [str(name) for name in file["obs"].attrs["column-order"]]
+
+
+def _categories(file: Any) -> list[str]:
+    """The columns of `obs` that hold categories: what clusters are compared with."""
+    kinds = {one: file[f"obs/{one}"].attrs.get("encoding-type") for one in _column_names(file) if f"obs/{one}" in file}
+    return [one for one, kind in kinds.items() if kind == "categorical"]
 
 
 def _labels(file: Any, name: str, path: Path) -> TextArray:

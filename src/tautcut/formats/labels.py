@@ -1,5 +1,5 @@
-"""Labels: known ones read from a table of id and label, found ones written with confidence and memberships. It owns
-what an unknown label looks like, and keeps ids that begin like a formula from being run by a spreadsheet.
+"""Labels: known ones read from a table of id and label, found ones written with their confidence. It owns what an
+unknown label looks like, and keeps ids that begin like a formula from being run by a spreadsheet.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PLACEHOLDERS = frozenset({
     "unknown", "unlabelled", "unlabeled", "none", "missing", "undefined", "unspecified", "unclassified", "unassigned",
     "not labelled", "not labeled", "no label", "tbd", "todo", "other?", "??", "???",
 })  # fmt: skip
-DIGITS = 6  # of confidence and memberships in text
+DIGITS = 6  # of confidence and quality in text
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -47,20 +47,21 @@ class Labelling:
     ----------
     ids, labels : ndarray of shape (n,)
     confidence : ndarray of shape (n,)
-        From 0 to 1: the margin of the neighbours' mean membership.
-    memberships : ndarray of shape (n, n_classes)
+        From 0 to 1. The relaxed memberships are not written beside it: they are no certainty (decision 0032).
     classes : ndarray of shape (n_classes,)
-        What the columns of `memberships` stand for, sorted.
+        All labels there could be, sorted.
     about : mapping
         What is told of the run, as by :func:`tautcut.formats.about_run`.
+    quality : ndarray of shape (n,), optional
+        How far the neighbours of a given label bear it out, NaN where none was given.
     """
 
     ids: Array
     labels: Array
     confidence: Array
-    memberships: Array
     classes: Array
     about: Mapping[str, Any] = field(default_factory=dict)
+    quality: Array | None = None
 
     def over(self, data: Data) -> Labelling:
         """The same for every row of the file: a row that was left out has no label, and no number beside it."""
@@ -68,13 +69,19 @@ class Labelling:
             return self
         return replace(
             self, ids=data.all_ids, labels=data.spread(self.labels.astype(object), None),
-            confidence=data.spread(self.confidence, np.nan), memberships=data.spread(self.memberships, np.nan),
+            confidence=data.spread(self.confidence, np.nan),
+            quality=None if self.quality is None else data.spread(self.quality, np.nan),
         )  # fmt: skip
+
+    @property
+    def numbers(self) -> dict[str, Array]:
+        """The columns beside id and label."""
+        return {"confidence": self.confidence} | ({} if self.quality is None else {"label_quality": self.quality})
 
     @property
     def columns(self) -> list[str]:
         """The names of the columns of a table."""
-        return ["id", "label", "confidence", *(f"membership_{one}" for one in self.classes.tolist())]
+        return ["id", "label", *self.numbers]
 
 
 # ---------------------------------------------------------------- known labels
@@ -163,7 +170,7 @@ def check_label_path(path: Path, source: Path) -> Path:
 
 
 def write_labels(path: Path, found: Labelling, *, source: Path) -> None:
-    """Write labels, confidence and memberships in the format of the suffix; the file appears whole or not at all.
+    """Write labels and confidence in the format of the suffix; the file appears whole or not at all.
 
     Parameters
     ----------
@@ -190,8 +197,7 @@ def _write_text(path: Path, found: Labelling, source: Path, *, delimiter: str) -
 
 def _write_json(path: Path, found: Labelling, source: Path) -> None:
     vertices = [
-        {"id": id_, "label": label, "confidence": numbers[0], "memberships": numbers[1:]}
-        for id_, label, numbers in _records(found)
+        dict(zip(found.columns, (id_, label, *numbers), strict=True)) for id_, label, numbers in _records(found)
     ]
     about = {name: one for name, one in found.about.items() if not isinstance(one, float) or isfinite(one)}
     content = {**about, "classes": found.classes.tolist(), "vertices": vertices}
@@ -199,12 +205,11 @@ def _write_json(path: Path, found: Labelling, source: Path) -> None:
 
 
 def _write_npy(path: Path, found: Labelling, source: Path) -> None:
-    n, R = found.memberships.shape
     ids, labels = _fixed(found.ids), _fixed(found.labels)
-    fields = [("id", ids.dtype), ("label", labels.dtype), ("confidence", "f4"), ("memberships", "f4", (R,))]
-    table = np.empty(n, dtype=np.dtype(fields))
-    table["id"], table["label"] = ids, labels
-    table["confidence"], table["memberships"] = found.confidence, found.memberships
+    kinds = (ids.dtype, labels.dtype, *("f4" for _ in found.numbers))
+    table = np.empty(len(ids), dtype=np.dtype(list(zip(found.columns, kinds, strict=True))))
+    for name, column in zip(found.columns, (ids, labels, *found.numbers.values()), strict=True):
+        table[name] = column
     content = io.BytesIO()  # NumPy's own writing to a file does not say why it failed
     np.save(content, table, allow_pickle=False)
     path.write_bytes(content.getvalue())
@@ -212,7 +217,7 @@ def _write_npy(path: Path, found: Labelling, source: Path) -> None:
 
 def _write_parquet(path: Path, found: Labelling, source: Path) -> None:
     pa, pq = optional("pyarrow", "writing Parquet"), optional("pyarrow.parquet", "writing Parquet")
-    columns = (found.ids.tolist(), found.labels.tolist(), found.confidence, *found.memberships.T)
+    columns = (found.ids.tolist(), found.labels.tolist(), *found.numbers.values())
     arrays = [pa.array(column, from_pandas=True) for column in columns]  # NaN is no value
     with path.open("wb") as file:
         pq.write_table(pa.Table.from_arrays(arrays, names=found.columns), file)
@@ -222,15 +227,14 @@ def _write_h5ad(path: Path, found: Labelling, source: Path) -> None:
     number_of = {one: code for code, one in enumerate(found.classes.tolist())}
     codes = np.array([number_of.get(label, -1) for label in found.labels.tolist()])
     added = schema.entries(
-        schema.KEY, codes=codes, classes=found.classes, confidence=found.confidence, memberships=found.memberships,
-        about=found.about,
+        schema.KEY, codes=codes, classes=found.classes, confidence=found.confidence, about=found.about
     )  # fmt: skip
     write_h5ad(path, source, added)
 
 
 def _records(found: Labelling) -> Iterator[tuple[Any, Any, list[float | None]]]:
     """Id, label, and the rounded numbers of each vertex; None where there are none."""
-    numbers = np.column_stack([found.confidence, found.memberships]).astype(np.float64).round(DIGITS)
+    numbers = np.column_stack(list(found.numbers.values())).astype(np.float64).round(DIGITS)
     rows = ([None if isnan(one) else one for one in row] for row in numbers.tolist())
     return zip(found.ids.tolist(), found.labels.tolist(), rows, strict=True)
 

@@ -29,7 +29,7 @@ def about_run(
 
 
 def entries(
-    key: str, *, codes: Array, classes: Array, confidence: Array, memberships: Array, about: Mapping[str, Any]
+    key: str, *, codes: Array, classes: Array, confidence: Array, about: Mapping[str, Any]
 ) -> dict[str, dict[str, Any]]:
     """What to store, by the part of the object and by the name in it.
 
@@ -40,7 +40,6 @@ def entries(
     names = Index([str(one) for one in classes.tolist()])
     return {
         "obs": {key: Categorical.from_codes(codes, categories=names), f"{key}_confidence": confidence},
-        "obsm": {f"X_{key}_memberships": memberships},
         "uns": {key: _storable(about)},
     }
 

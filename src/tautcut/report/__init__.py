@@ -1,6 +1,6 @@
-"""What a person looks at: the page of a run, and pictures of its clusters. `content` measures and chooses what the page
-shows, `layout` draws its map, `page` writes it, `figures` draws pictures with matplotlib. Files appear whole or not at
-all. This package finds no partition.
+"""What a person looks at: the page of a run, and pictures of its clusters. `content` and `columns` measure and choose
+what the page shows, `layout` draws its map, `page` writes it, `figures` draws pictures with matplotlib, and `summary`
+is a fitted model in a notebook. Files appear whole or not at all. This package changes no partition.
 """
 
 from __future__ import annotations

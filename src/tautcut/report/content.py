@@ -9,7 +9,7 @@ import base64
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -23,21 +23,28 @@ from tautcut.graph import Graph
 from tautcut.graph.diagnostics import Diagnosis
 from tautcut.problem import Partition
 from tautcut.records.records import plain_setting
+from tautcut.report.columns import Column, cross_table, shown_column
 from tautcut.report.layout import map_coordinates
+from tautcut.search.strain import Strain
 
 Json = dict[str, Any]
 
-# What is shown at most. With these the page stays far below 5 MB whatever the graph.
-MAP_POINTS = 20_000
+# What is shown at most. With these the page stays below 8 MB whatever the graph, and far below for most.
+MAP_POINTS = 20_000  # drawn
+LISTED_POINTS = 250_000  # found by name, drawn or not; of more, those that are drawn
 MAP_EDGES = 20_000
 SHOWN_CLUSTERS = 40  # with a row of the heat map, representatives and a profile; the table has them all
 REPRESENTATIVES = 8  # of each cluster
 UNCERTAIN = 24  # points of lowest confidence
 TYPICAL_FEATURES = 5  # of each cluster
 HISTORY_STEPS = 400
-PROFILE_RANKS = 81  # points of a curve of sorted memberships
+CONFIDENCE_BINS = 10  # of the histogram of a cluster
 THUMBNAIL = 48  # pixels, the longer side
+SHEET_BYTES = 2_000_000  # of the sheet with the thumbnails of all drawn points, for which they shrink,
+SMALLEST_THUMBNAIL = 8  # but not below these pixels
 LONGEST_TEXT = 48  # characters of an id or a name
+ID_LENGTHS = (LONGEST_TEXT, 32, 24, 16, 12, 8)  # of the ids of all points: the longest that fit into
+ID_BYTES = 1_500_000
 COLOURS = 10  # in the style sheet; further clusters share a colour and differ in shape
 
 DOUBTFUL = 1 / 3  # confidence below which fewer than two thirds of the neighbourhood agree, of two clusters
@@ -56,6 +63,8 @@ class Subject:
     feature_names: Sequence[str] | None = None
     images: Any = None
     coordinates: FloatArray | None = None
+    columns: Sequence[Column] = ()
+    strain: Strain | None = None
 
     @property
     def graph(self) -> Graph:
@@ -119,21 +128,32 @@ def content_of(subject: Subject, circumstances: Mapping[str, Any]) -> Json:
         "shown": shown.tolist(),
         "matrix": [[_short(w) for w in row] for row in subject.between[np.ix_(shown, shown)]],
         "map": _map(subject, np.array(always, dtype=np.int64)),
+        "cross": [
+            cross_table(one, subject.partition, shown)
+            for one in subject.columns
+            if one.kind == "category" and not one.is_feature
+        ],
         "representatives": [[subject.point(vertex) for vertex in few] for few in representatives.values()],
         "typical": _typical_features(subject, shown),
         "uncertain": [_doubt(subject, vertex) for vertex in uncertain],
-        "profiles": [_profile(subject.result.memberships, subject.partition, int(r)) for r in shown],
+        "certainty": [_certainty(subject.confidence[subject.partition.labels == r]) for r in shown],
         "history": _history(subject.result),
-        "findings": subject.diagnosis.to_dict()["findings"],
+        "findings": [*_strains(subject), *subject.diagnosis.to_dict()["findings"]],
         "settings": {clipped(str(name)): plain_setting(value) for name, value in subject.settings.items()},
         "circumstances": plain_setting(circumstances),
     }
 
 
-def clipped(text: str) -> str:
+def clipped(text: str, length: int = LONGEST_TEXT) -> str:
     """The text, shortened in the middle where it is too long for a page with thousands of them."""
-    head = LONGEST_TEXT // 2
-    return text if len(text) <= LONGEST_TEXT else f"{text[:head]}…{text[head + 1 - LONGEST_TEXT :]}"
+    head = length // 2
+    return text if len(text) <= length else f"{text[:head]}…{text[head + 1 - length :]}"
+
+
+def _strains(subject: Subject) -> list[Json]:
+    """What the sizes that were expected cost, if that is worth telling."""
+    finding = None if subject.strain is None else subject.strain.finding
+    return [] if finding is None else [asdict(finding)]
 
 
 def _summary(subject: Subject) -> Json:
@@ -172,6 +192,7 @@ def _clusters(subject: Subject) -> list[Json]:
             "volume": _short(volumes[r]),
             "cut": _short(volumes[r] - subject.between[r, r]),
             "confidence": _short(sure[r]),
+            "strains": subject.strain is not None and bool(subject.strain.clusters[r]),
         }
         for r in range(partition.sizes.size)
     ]
@@ -221,29 +242,65 @@ def _doubt(subject: Subject, vertex: int) -> Json:
 
 
 def _map(subject: Subject, always: IntArray) -> Json:
-    """The points and edges of the map, as base64 of little-endian integers: small, and quick to read."""
+    """The points and edges of the map, as base64 of little-endian integers: small, and quick to read.
+
+    Every point is listed, with its place, cluster and confidence, so that it can be found; a sample is `drawn`, given
+    by places in that list. With very many points only those of the sample are listed.
+    """
     graph, rng = subject.graph, np.random.default_rng(0)
     given = subject.coordinates
     position = map_coordinates(graph) if given is None else given
-    shown = np.arange(graph.n_vertices)
-    if shown.size > MAP_POINTS:
-        others = np.setdiff1d(shown, always)
-        always = np.setdiff1d(shown, others)
-        shown = np.sort(np.r_[always, rng.choice(others, MAP_POINTS - always.size, replace=False)])
-    corner, width = position[shown].min(axis=0), max(float(np.ptp(position[shown], axis=0).max()), 1e-12)
-    grid = np.round((position[shown] - corner) / width * 65535)
-    drawn: Json = {
+    drawn = np.arange(graph.n_vertices)
+    if drawn.size > MAP_POINTS:
+        others = np.setdiff1d(drawn, always)
+        always = np.setdiff1d(drawn, others)
+        drawn = np.sort(np.r_[always, rng.choice(others, MAP_POINTS - always.size, replace=False)])
+    listed = np.arange(graph.n_vertices) if graph.n_vertices <= LISTED_POINTS else drawn
+    corner, width = position[listed].min(axis=0), max(float(np.ptp(position[listed], axis=0).max()), 1e-12)
+    grid = np.round((position[listed] - corner) / width * 65535)
+    content: Json = {
         "is_given": given is not None,
         "x": _packed(grid[:, 0], "<u2"),
         "y": _packed(grid[:, 1], "<u2"),
-        "vertex": _packed(shown, "<u4"),
-        "cluster": _packed(subject.partition.labels[shown], "<u2"),
-        "confidence": _packed(np.round(subject.confidence[shown] * 65535), "<u2"),
-        "edges": _packed(_shown_edges(graph, shown, rng), "<u2"),
+        "vertex": None if listed.size == graph.n_vertices else _packed(listed, "<u4"),
+        "drawn": None if drawn.size == listed.size else _packed(drawn, "<u4"),
+        "cluster": _packed(subject.partition.labels[listed], "<u2"),
+        "confidence": _packed(np.round(subject.confidence[listed] * 65535), "<u2"),
+        "edges": _packed(_shown_edges(graph, drawn, rng), "<u2"),
+        "columns": [shown_column(one, drawn, _packed) | {"name": clipped(one.name)} for one in subject.columns],
+        "sheet": _sheet(subject, drawn),
     }
     if subject.ids is not None:
-        drawn["ids"] = [clipped(subject.ids[vertex]) for vertex in shown.tolist()]
-    return drawn
+        content["ids"] = _short_ids([subject.ids[vertex] for vertex in listed.tolist()])
+    return content
+
+
+def _short_ids(ids: list[str]) -> list[str]:
+    """The ids, clipped to the greatest length at which all of them together stay small."""
+    for length in ID_LENGTHS:
+        short = [clipped(one, length) for one in ids]
+        if sum(len(one.encode("utf-8", "replace")) for one in short) <= ID_BYTES:
+            break
+    return short
+
+
+def _sheet(subject: Subject, drawn: IntArray) -> Json | None:
+    """One picture with a thumbnail of each drawn point, row by row; blocks of pixels become one until it is small."""
+    if subject.images is None:
+        return None
+    low, scale = subject.grey
+    longest = max(subject.images.shape[1:])
+    chunks = np.array_split(drawn, -(-drawn.size // 1000))
+    for factor in range(-(-longest // THUMBNAIL), max(longest // SMALLEST_THUMBNAIL, -(-longest // THUMBNAIL)) + 1):
+        tiles = np.concatenate([_block_means(subject.images[chunk], factor) for chunk in chunks])
+        n, h, w = tiles.shape
+        across = max(int(np.ceil(np.sqrt(n * h / w))), 1)
+        whole = np.zeros((-(-n // across) * across, h, w))
+        whole[:n] = (tiles - low) * scale
+        picture = _data_uri(whole.reshape(-1, across, h, w).swapaxes(1, 2).reshape(-1, across * w))
+        if len(picture) <= SHEET_BYTES:
+            break
+    return {"image": picture, "height": h, "width": w, "across": across}
 
 
 def _shown_edges(graph: Graph, shown: IntArray, rng: np.random.Generator) -> IntArray:
@@ -283,19 +340,11 @@ def _typical_features(subject: Subject, shown: IntArray) -> list[list[Json]] | N
     ]
 
 
-def _profile(memberships: FloatArray, partition: Partition, cluster: int) -> Json:
-    """The memberships of a cluster sorted in decreasing order, as far as twice its size, and the step at its size."""
-    size, column = int(partition.sizes[cluster]), memberships[:, cluster]
-    is_member = partition.labels == cluster
-    last = max(min(2 * size, column.size) - 1, 0)
-    ranks = np.unique(np.linspace(0, last, PROFILE_RANKS).round().astype(np.int64))
-    return {
-        "ranks": ranks.tolist(),
-        "values": np.sort(column)[::-1][ranks].round(3).tolist(),
-        "inside": _short(column[is_member].sum() / max(size, 1)),
-        "outside": _short(column[~is_member].sum() / max(column.size - size, 1)),
-        "soft": int((column[is_member] < 0.5).sum()),
-    }
+def _certainty(confidence: FloatArray) -> Json:
+    """How the confidence of a cluster's points is spread: counts in equal bins from 0 to 1, and the doubtful ones."""
+    bins = np.minimum((confidence * CONFIDENCE_BINS).astype(np.int64), CONFIDENCE_BINS - 1)
+    counts = np.bincount(bins, minlength=CONFIDENCE_BINS)
+    return {"counts": counts.tolist(), "doubtful": int((confidence < DOUBTFUL).sum())}
 
 
 def _history(result: Result) -> list[Json]:
@@ -319,11 +368,15 @@ def _packed(values: Array, kind: str) -> str:
 
 def _thumbnail(image: Array) -> FloatArray:
     """The image by block means, so that no side is longer than THUMBNAIL."""
-    factor = -(-max(image.shape) // THUMBNAIL)
-    pad = [(0, -side % factor) for side in image.shape]
-    padded = np.pad(image.astype(np.float64), pad, mode="edge")
-    h, w = padded.shape
-    return np.asarray(padded.reshape(h // factor, factor, w // factor, factor).mean(axis=(1, 3)))
+    return np.asarray(_block_means(image[None], -(-max(image.shape) // THUMBNAIL))[0])
+
+
+def _block_means(images: Array, factor: int) -> FloatArray:
+    """The images with squares of this many pixels as one; the last row and column are repeated to fill theirs."""
+    pad = [(0, 0), *((0, -side % factor) for side in images.shape[1:])]
+    padded = np.pad(images.astype(np.float64), pad, mode="edge")
+    n, h, w = padded.shape
+    return np.asarray(padded.reshape(n, h // factor, factor, w // factor, factor).mean(axis=(2, 4)))
 
 
 def _data_uri(grey: FloatArray) -> str:
@@ -332,7 +385,7 @@ def _data_uri(grey: FloatArray) -> str:
     rows = np.zeros((height, width + 1), dtype=np.uint8)  # each row begins with its filter: none
     rows[:, 1:] = np.clip(np.round(grey), 0, 255)
     header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    parts = ((b"IHDR", header), (b"IDAT", zlib.compress(rows.tobytes(), 9)), (b"IEND", b""))
+    parts = ((b"IHDR", header), (b"IDAT", zlib.compress(rows.tobytes(), 6)), (b"IEND", b""))
     chunks = (
         struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in parts
     )

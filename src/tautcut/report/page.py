@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,9 @@ from tautcut.arrays import Array, FloatArray
 from tautcut.errors import InputError
 from tautcut.graph.diagnostics import Diagnosis, diagnose
 from tautcut.records.records import circumstances
+from tautcut.report.columns import SHOWN_FEATURES, Column, columns_of
 from tautcut.report.content import Json, Subject, content_of
+from tautcut.search.strain import Strain, strain_of
 from tautcut.writing import writable, write_whole
 
 SUFFIXES = (".html", ".htm")
@@ -43,7 +46,9 @@ def write_page(
     feature_names: Sequence[object] | None = None,
     images: ArrayLike | None = None,
     coordinates: ArrayLike | None = None,
+    columns: Mapping[str, Any] | None = None,
     diagnosis: Diagnosis | None = None,
+    strain: Strain | None = None,
     settings: Mapping[str, Any] | None = None,
     names: Sequence[object] | None = None,
 ) -> Path:
@@ -62,11 +67,16 @@ def write_page(
     feature_names : sequence of length n_features, optional
         What each feature is called; its number by default.
     images : array-like of shape (n_vertices, height, width), optional
-        Thumbnails of representative and of doubtful points; the largest value of all is white.
+        Thumbnails of the points; the largest value of all is white.
     coordinates : array-like of shape (n_vertices, 2), optional
         Where to draw each point on the map; laid out from the graph alone by default.
+    columns : mapping of str to array-like of shape (n_vertices,), or frame, optional
+        Further columns of the table, which points were not compared by: texts, labels, numbers. They stand in the
+        tooltips, the map can be coloured by them, and those with few values are counted against the clusters.
     diagnosis : Diagnosis, optional
         Of the graph; made here by default.
+    strain : Strain, optional
+        Whether the expected sizes decided the clusters; found here by default.
     settings : mapping, optional
         What to repeat the run with.
     names : sequence of length n_clusters, optional
@@ -89,7 +99,10 @@ def write_page(
         feature_names=_texts("feature_names", feature_names, np.shape(features)[1] if np.ndim(features) == 2 else 0),
         images=None if images is None else _checked_images(images, n),
         coordinates=None if coordinates is None else _checked_coordinates(coordinates, n),
+        strain=strain or strain_of(result),
     )
+    named = columns_of(None if images is not None else subject.features, subject.feature_names, result.partition)
+    subject = replace(subject, columns=[*_checked_columns(columns, n), *named])
     write_whole(path, render(content_of(subject, circumstances())))
     return path
 
@@ -141,6 +154,21 @@ def _checked_features(features: Any, n_vertices: int) -> Any:
     if X.ndim != 2 or X.shape[0] != n_vertices or X.dtype.kind not in "buif":
         raise InputError(f"features must be {n_vertices} rows of numbers; found shape {X.shape} of dtype {X.dtype}.")
     return X.astype(np.float64) if X.dtype.kind == "b" else X
+
+
+def _checked_columns(columns: Mapping[str, Any] | None, n_vertices: int) -> list[Column]:
+    """The further columns, the first of them where there are very many."""
+    checked = []
+    for name, values in () if columns is None else columns.items():
+        is_array = hasattr(values, "__array__")
+        # Strings as objects: an array of fixed width would give each the room of the longest.
+        array = np.asarray(values) if is_array else np.array(values, dtype=object)
+        if array.dtype.kind == "O" and all(isinstance(one, int | float | np.number) for one in array.flat):
+            array = np.array(array.tolist())
+        if array.shape != (n_vertices,):
+            raise InputError(f"columns must hold {n_vertices} values each; found shape {array.shape} for {name!r}.")
+        checked.append(Column(str(name), array))
+    return checked[:SHOWN_FEATURES]
 
 
 def _checked_images(images: ArrayLike, n_vertices: int) -> Array:

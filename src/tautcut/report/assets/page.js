@@ -2,8 +2,10 @@
 (() => {
   // ---------------------------------------------------------------- small things
 
+  const pristine = document.documentElement.cloneNode(true); // what a saved copy of this page is made from
   const data = JSON.parse(document.getElementById("data").textContent);
   const { summary, clusters, shown } = data;
+  for (const cluster of clusters) cluster.label ??= cluster.name; // the name can be changed, the label stays
   const [noun, nouns] = summary.nouns; // "cluster", "clusters"; where labels were given, "class", "classes"
   const Noun = noun[0].toUpperCase() + noun.slice(1);
   const COLOURS = 10; // as in the style sheet
@@ -72,8 +74,22 @@
     node.style.setProperty("--mark", colourOf(r));
     return node;
   };
-  const named = (r) =>
-    el("span", { class: "named" }, mark(r), el("span", { class: "name", title: clusters[r].name }, clusters[r].name));
+  // Whatever says the name of a cluster says it again when the name changes, in place: nothing else is drawn anew.
+  let sayers = [];
+  const says = (node, what, words) => {
+    const say = () => (what === "text" ? (node.textContent = words()) : node.setAttribute(what, words()));
+    say();
+    sayers.push({ node, say });
+    return node;
+  };
+  const forgetGone = () => {
+    sayers = sayers.filter(({ node }) => node.isConnected);
+  };
+  const nameOfCluster = (r) => {
+    const node = says(el("span", { class: "name" }), "text", () => clusters[r].name);
+    return says(node, "title", () => clusters[r].name); // a long name is cut short where there is little room
+  };
+  const named = (r) => el("span", { class: "named" }, mark(r), nameOfCluster(r));
   const bar = (share, label, width) => {
     // a bar before its number, which takes `width` characters
     const node = el("span", { class: "bar", "aria-hidden": "true" }, el("i"));
@@ -92,8 +108,7 @@
 
   let chosen = null;
   const listeners = [];
-  const choose = (r) => {
-    chosen = r === chosen ? null : r;
+  const showChoice = () => {
     for (const node of document.querySelectorAll("[data-cluster]")) {
       const mine = node.dataset.cluster.split(" ").includes(String(chosen));
       node.classList.toggle("is-chosen", chosen !== null && mine);
@@ -101,8 +116,11 @@
       if (node.classList.contains("chip")) node.setAttribute("aria-pressed", String(mine));
     }
     document.documentElement.style.setProperty("--chosen", chosen === null ? "transparent" : colourOf(chosen));
-    const all = byId("legend").firstElementChild;
-    all.setAttribute("aria-pressed", String(chosen === null));
+    byId("legend").firstElementChild.setAttribute("aria-pressed", String(chosen === null));
+  };
+  const choose = (r) => {
+    chosen = r === chosen ? null : r;
+    showChoice();
     for (const listen of listeners) listen();
     byId("said").textContent =
       chosen === null
@@ -111,31 +129,21 @@
   };
 
   const drawLegend = () => {
-    const legend = byId("legend");
     const all = el("button", { type: "button", class: "chip", "aria-pressed": "true" }, `All ${nouns}`);
     all.addEventListener("click", () => {
       if (chosen !== null) choose(null);
     });
-    legend.append(all);
-    clusters.forEach((cluster, r) => {
-      const chip = marked(
-        el(
-          "button",
-          {
-            type: "button",
-            class: "chip",
-            "aria-pressed": "false",
-            tabindex: "-1",
-            "aria-label": `${Noun} ${cluster.name}, ${counted(cluster.size, "point")}`,
-          },
-          mark(r),
-          cluster.name,
-        ),
-        r,
-      );
+    const chips = clusters.map((cluster, r) => {
+      const kind = { type: "button", class: "chip", "aria-pressed": "false", tabindex: "-1" };
+      const chip = marked(el("button", kind, mark(r), nameOfCluster(r)), r);
+      says(chip, "aria-label", () => `${Noun} ${cluster.name}, ${counted(cluster.size, "point")}`);
       chip.addEventListener("click", () => choose(r));
-      legend.append(chip);
+      return chip;
     });
+    byId("legend").replaceChildren(all, ...chips);
+  };
+  const listenToLegend = () => {
+    const legend = byId("legend");
     legend.addEventListener("keydown", (event) => {
       const chips = [...legend.children];
       const at = chips.indexOf(document.activeElement);
@@ -148,8 +156,92 @@
       next.focus();
     });
     document.addEventListener("keydown", (event) => {
-      if (event.key === "Escape" && chosen !== null) choose(null);
+      if (event.key !== "Escape") return;
+      if (box !== null) selectBox(null);
+      else if (chosen !== null) choose(null);
     });
+  };
+
+  // ---------------------------------------------------------------- names, and files to take away
+
+  // The escapes of the page's own writer: without "<" no tag can begin, and the others end a line in JavaScript.
+  const embedded = (content) =>
+    JSON.stringify(content).replace(
+      /[<>&\u2028\u2029]/g,
+      (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`,
+    );
+  const download = (name, type, parts) => {
+    const address = URL.createObjectURL(new Blob(parts, { type }));
+    const link = el("a", { href: address, download: name });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(address), 10000);
+  };
+  const savePage = () => {
+    const copy = pristine.cloneNode(true);
+    copy.querySelector("#data").textContent = embedded(data);
+    download("tautcut-report.html", "text/html", ["<!doctype html>\n", copy.outerHTML, "\n"]);
+  };
+  const csvCell = (value) => {
+    const text = String(value);
+    const inert = /^[=+\-@\t\r]/.test(text) && typeof value === "string" ? `'${text}` : text; // no formula
+    return /[",\r\n]/.test(inert) ? `"${inert.replaceAll('"', '""')}"` : inert;
+  };
+  const exportPoints = () => {
+    const rows = found.map((i) => {
+      const { label, name } = clusters[points.cluster[i]];
+      const row = vertexOf(i);
+      return [row, data.map.ids ? data.map.ids[i] : row, label, name, (points.confidence[i] / 65535).toFixed(4)];
+    });
+    const lines = [["row", "id", "label", "name", "confidence"], ...rows].map((row) => row.map(csvCell).join(","));
+    // The first letter tells spreadsheets that this is UTF-8.
+    download("tautcut-points.csv", "text/csv", ["\ufeff", lines.join("\r\n"), "\r\n"]);
+  };
+
+  const sayNames = () => {
+    forgetGone();
+    for (const { say } of sayers) say();
+    const shownPoint = current;
+    current = null;
+    pick(shownPoint);
+    redraw();
+  };
+  const rename = (r, name) => {
+    clusters[r].name = name.trim() || clusters[r].label;
+    sayNames();
+    byId("said").textContent = `${Noun} ${clusters[r].label} is now called ${clusters[r].name}.`;
+  };
+  const nameCell = (r) => {
+    const edit = el("button", { type: "button", class: "rename" }, "✎");
+    says(edit, "aria-label", () => `Rename ${noun} ${clusters[r].name}`);
+    const whole = el("span", { class: "nameable" }, named(r), edit);
+    if (clusters[r].strains) whole.append(el("span", { class: "tag" }, "strains"));
+    const head = el("th", { scope: "row" }, whole);
+    edit.addEventListener("click", (event) => {
+      event.stopPropagation();
+      const label = `Name of ${noun} ${clusters[r].label}`;
+      const input = el("input", { type: "text", maxlength: "48", "aria-label": label });
+      input.value = clusters[r].name;
+      let isDone = false; // a field that is taken away also loses the focus
+      const finish = (isKept, isByKey) => {
+        if (isDone) return;
+        isDone = true;
+        const name = input.value;
+        head.replaceChildren(whole);
+        if (isKept) rename(r, name);
+        if (isByKey) edit.focus();
+      };
+      input.addEventListener("click", (inside) => inside.stopPropagation());
+      input.addEventListener("blur", () => finish(true, false));
+      input.addEventListener("keydown", (key) => {
+        key.stopPropagation();
+        if (key.key !== "Enter" && key.key !== "Escape") return;
+        key.preventDefault(); // or the button that gets the focus would be pressed by the same key
+        finish(key.key === "Enter", true);
+      });
+      head.replaceChildren(el("span", { class: "nameable" }, mark(r), input));
+      input.select();
+    });
+    return head;
   };
 
   // ---------------------------------------------------------------- the head of the page
@@ -168,6 +260,9 @@
       `${summary.doubtful === 1 ? "lies" : "lie"} between two ${nouns}, with confidence below ${fixed(summary.doubtful_below)}.`;
     const gone = empty ? ` ${counted(empty, noun, nouns)} ${empty === 1 ? "is" : "are"} empty: ask for fewer.` : "";
     byId("verdict").textContent = `${kept} ${doubt}${gone}`;
+    const strain = data.findings.find((finding) => finding.name === "balance");
+    byId("strain").hidden = !strain;
+    if (strain) byId("strain").replaceChildren(el("b", {}, strain.meaning), ` ${strain.advice}`);
     const facts = [
       [
         count(summary.n_points),
@@ -190,7 +285,7 @@
       `A ${noun} is good if few ${weightUnit} leave it. Its cost is what leaves, divided by the smaller of its own points ` +
       `${summary.lam === null ? "(weighted by the expected shares)" : `times ${number(summary.lam)}`} and all other points, ` +
       `so that tiny ${nouns} do not pay. The costs add up to the energy, which the method makes as low as it can. ` +
-      `Choose a row to find the ${noun} everywhere on this page.`;
+      `Choose a row to find the ${noun} everywhere on this page, and ✎ to name it.`;
     const largest = Math.max(...clusters.map((cluster) => cluster.size), 1);
     const decimals =
       summary.energy > 0 ? clamp(2 - Math.floor(Math.log10(summary.energy / clusters.length)), 0, 12) : 0;
@@ -203,7 +298,7 @@
         el(
           "tr",
           {},
-          el("th", { scope: "row" }, named(r)),
+          nameCell(r),
           cell(bar(cluster.size / largest, count(cluster.size), count(largest).length)),
           cell(percent(cluster.size / summary.n_points)),
           cell(cluster.volume > 0 ? percent(cluster.cut / cluster.volume) : "no edges"),
@@ -241,7 +336,7 @@
         ),
       ),
     );
-    byId("clusters-table").append(made);
+    byId("clusters-table").replaceChildren(made);
   };
 
   const drawBetween = () => {
@@ -249,13 +344,14 @@
     const places = shown.map((_, i) => i);
     const most = Math.max(...places.flatMap((i) => places.filter((j) => j !== i).map((j) => share(i, j))), 1e-12);
     const heat = (i, j) => {
-      const [from, to] = [clusters[shown[i]].name, clusters[shown[j]].name];
+      const [from, to] = [clusters[shown[i]], clusters[shown[j]]];
       const node = el("td", {}, data.matrix[i][j] > 0 ? percent(share(i, j)).replace(" %", "") : "·");
       node.dataset.cluster = i === j ? shown[i] : `${shown[i]} ${shown[j]}`;
-      node.title =
+      says(node, "title", () =>
         i === j
-          ? `Inside ${noun} ${from}: ${number(data.matrix[i][j] / 2)} ${weightUnit}`
-          : `Between ${nouns} ${from} and ${to}: ${number(data.matrix[i][j])} ${weightUnit}`;
+          ? `Inside ${noun} ${from.name}: ${number(data.matrix[i][j] / 2)} ${weightUnit}`
+          : `Between ${nouns} ${from.name} and ${to.name}: ${number(data.matrix[i][j])} ${weightUnit}`,
+      );
       if (i === j) node.classList.add("is-inside");
       else {
         const strength = 0.9 * Math.sqrt(share(i, j) / most);
@@ -270,7 +366,7 @@
       return node;
     };
     const rows = places.map((i) => el("tr", {}, head(shown[i], "row"), ...places.map((j) => heat(i, j))));
-    byId("between-table").append(
+    byId("between-table").replaceChildren(
       el(
         "table",
         { class: shown.length > 16 ? "heat is-dense" : "heat" },
@@ -289,6 +385,63 @@
       (rest
         ? `The ${count(shown.length)} largest ${nouns} are shown, here and below; the other ${count(rest)} are in the table above.`
         : "");
+  };
+
+  const wordOf = (word) => (word === "" ? "(empty)" : word);
+  const drawCross = () => {
+    byId("cross").hidden = byId("cross-link").hidden = data.cross.length === 0;
+    if (!data.cross.length) return;
+    const at = Math.max(byId("cross-column").selectedIndex, 0);
+    const { name, words, counts, majority } = data.cross[at];
+    byId("cross-caption").textContent =
+      `How many points of each ${noun} have each value of “${name}”, a column that points were not compared by. ` +
+      `${percent(majority)} of all points have the most frequent value of their ${noun}.`;
+    const rows = shown.map((r, i) => {
+      const most = Math.max(...counts[i]);
+      const cells = counts[i].map((n, k) => {
+        const share = clusters[r].size ? n / clusters[r].size : 0;
+        const node = el("td", {}, n ? count(n) : "·");
+        says(node, "title", () => `${percent(share)} of ${noun} ${clusters[r].name}: ${wordOf(words[k])}`);
+        node.style.setProperty("--heat", 0.9 * Math.sqrt(share));
+        node.classList.toggle("is-strong", 0.9 * Math.sqrt(share) > 0.62);
+        node.classList.toggle("is-most", n > 0 && n === most);
+        node.dataset.cluster = r;
+        return node;
+      });
+      const head = marked(el("th", { scope: "row" }, named(r)), r);
+      head.addEventListener("click", () => choose(r));
+      return el("tr", {}, head, ...cells);
+    });
+    const heads = words.map((word) =>
+      el("th", { scope: "col" }, el("span", { class: "name", title: wordOf(word) }, wordOf(word))),
+    );
+    byId("cross-table").replaceChildren(
+      el(
+        "table",
+        { class: words.length > 16 ? "heat is-dense" : "heat" },
+        el("thead", {}, el("tr", {}, el("th", { scope: "col", class: "text" }, Noun), ...heads)),
+        el("tbody", {}, ...rows),
+      ),
+    );
+  };
+  const startCross = () => {
+    byId("cross-column").append(...data.cross.map((one) => el("option", {}, one.name)));
+    byId("cross-column").addEventListener("change", () => {
+      drawCross();
+      showChoice();
+    });
+    byId("cross-name").addEventListener("click", () => {
+      const { words, counts } = data.cross[Math.max(byId("cross-column").selectedIndex, 0)];
+      const used = new Map();
+      shown.forEach((r, i) => {
+        if (!clusters[r].size) return;
+        const word = wordOf(words[counts[i].indexOf(Math.max(...counts[i]))]);
+        used.set(word, (used.get(word) ?? 0) + 1);
+        clusters[r].name = used.get(word) > 1 ? `${word} (${used.get(word)})` : word;
+      });
+      sayNames();
+      byId("said").textContent = `Each ${noun} is now called after its most frequent value.`;
+    });
   };
 
   // ---------------------------------------------------------------- points
@@ -318,16 +471,17 @@
                 ),
               ),
             );
-      return marked(
+      const card = marked(
         el(
           "article",
-          { class: "card", "aria-label": `${Noun} ${clusters[r].name}` },
+          { class: "card" },
           el("header", {}, named(r), el("span", {}, counted(clusters[r].size, "point"))),
           el("ul", { class: "thumbs" }, ...items),
           typical,
         ),
         r,
       );
+      return says(card, "aria-label", () => `${Noun} ${clusters[r].name}`);
     });
     byId("examples-cards").append(...cards);
     if (data.typical !== null)
@@ -357,7 +511,7 @@
       return row;
     });
     const heads = [["Point", "text"], [`In ${noun}`, "text"], ["Could be in", "text"], ["Confidence"]];
-    byId("doubtful-table").append(
+    byId("doubtful-table").replaceChildren(
       rows.length
         ? table(images ? [["Image"], ...heads] : heads, rows, { class: "wide" })
         : el(
@@ -374,16 +528,40 @@
   const points = {
     x: unpack(data.map.x, Uint16Array),
     y: unpack(data.map.y, Uint16Array),
-    vertex: unpack(data.map.vertex, Uint32Array),
     cluster: unpack(data.map.cluster, Uint16Array),
     confidence: unpack(data.map.confidence, Uint16Array),
     edges: unpack(data.map.edges, Uint16Array),
     n: 0,
   };
   points.n = points.x.length;
-  const members = clusters.map(() => []);
-  for (let i = 0; i < points.n; i++) members[points.cluster[i]].push(i);
-  const pointName = (i) => (data.map.ids ? data.map.ids[i] : `#${points.vertex[i]}`);
+  // Null where all points are listed, in their order.
+  const vertices = data.map.vertex === null ? null : unpack(data.map.vertex, Uint32Array);
+  const vertexOf = (i) => (vertices === null ? i : vertices[i]);
+  const placeOf = (vertex) => (vertices === null ? vertex : vertices.indexOf(vertex));
+  const drawn = data.map.drawn === null ? Uint32Array.from(points.x.keys()) : unpack(data.map.drawn, Uint32Array);
+  const drawnAt = new Int32Array(points.n).fill(-1); // the place of a listed point among those that are drawn
+  drawn.forEach((i, k) => (drawnAt[i] = k));
+  const members = clusters.map(() => []); // drawn ones
+  for (const i of drawn) members[points.cluster[i]].push(i);
+  const pointName = (i) => (data.map.ids ? data.map.ids[i] : `#${vertexOf(i)}`);
+
+  // Columns of the user's table, with the values of the points that are drawn.
+  const MISSING = 65535;
+  const columns = data.map.columns.map((column) => {
+    const isWide = column.kind !== "number" && column.words.length > 65534;
+    return { ...column, values: unpack(column.values, isWide ? Uint32Array : Uint16Array) };
+  });
+  const numberAt = (column, k) => {
+    const level = column.values[k];
+    if (level === MISSING) return null;
+    const value = column.low + (level / 65534) * (column.high - column.low);
+    return column.is_whole ? Math.round(value) : value;
+  };
+  const valueText = (column, k) => {
+    if (column.kind !== "number") return wordOf(column.words[column.values[k]]);
+    const value = numberAt(column, k);
+    return value === null ? "missing" : number(value);
+  };
 
   const canvas = byId("canvas");
   const extent = { x: Math.max(...sampled(points.x), 1), y: Math.max(...sampled(points.y), 1) };
@@ -434,7 +612,7 @@
   const drawEdges = (context, place) => {
     context.beginPath();
     for (let k = 0; k < points.edges.length; k += 2) {
-      const [i, j] = [points.edges[k], points.edges[k + 1]];
+      const [i, j] = [drawn[points.edges[k]], drawn[points.edges[k + 1]]];
       if (chosen !== null && points.cluster[i] !== chosen && points.cluster[j] !== chosen) continue;
       context.moveTo(...place(i));
       context.lineTo(...place(j));
@@ -445,13 +623,91 @@
     context.stroke();
   };
 
-  const drawCluster = (context, r, place, isFaint) => {
-    const [shape, size] = [shapeOf(r), radius()];
+  const fillPoints = (context, few, shape, colour, place, isFaint) => {
+    const size = radius();
     context.beginPath();
-    for (const i of members[r]) trace(context, shape, ...place(i), size);
-    context.fillStyle = resolved(isFaint ? "var(--faint)" : colourOf(r));
+    for (const i of few) trace(context, shape, ...place(i), size);
+    context.fillStyle = isFaint ? resolved("var(--faint)") : colour;
     context.globalAlpha = isFaint ? 0.45 : 0.88;
     context.fill();
+  };
+
+  // What the map is coloured by: clusters, confidence, or a column; numbers by a scale, categories by the ten colours.
+  const STEPS = 24;
+  let colouring = null;
+  const scaleColours = () => {
+    const stops = [0, 1, 2, 3, 4].map((k) => resolved(`var(--s${k})`).match(/[\d.]+/g).slice(0, 3).map(Number));
+    return Array.from({ length: STEPS }, (_, step) => {
+      const at = (step / (STEPS - 1)) * 4;
+      const k = Math.min(Math.floor(at), 3);
+      return `rgb(${stops[k].map((from, c) => Math.round(from + (at - k) * (stops[k + 1][c] - from))).join(" ")})`;
+    });
+  };
+  const shareOf = (i) => {
+    if (colouring === "confidence") return points.confidence[i] / 65535;
+    const value = numberAt(colouring, drawnAt[i]);
+    if (value === null) return null;
+    const { from, to } = colouring;
+    return to > from ? clamp((value - from) / (to - from), 0, 1) : 0.5;
+  };
+  const coloured = () => {
+    // groups of drawn points, each with its colour
+    if (colouring === null)
+      return clusters.map((_, r) => ({ few: members[r], shape: shapeOf(r), colour: resolved(colourOf(r)) }));
+    if (colouring !== "confidence" && colouring.kind === "category") {
+      const groups = Array.from({ length: COLOURS + 1 }, (_, c) => ({
+        few: [],
+        shape: null,
+        colour: resolved(c < COLOURS ? `var(--c${c})` : "var(--muted)"),
+      }));
+      drawn.forEach((i, k) => groups[Math.min(colouring.values[k], COLOURS)].few.push(i));
+      return groups.reverse(); // frequent ones on top
+    }
+    const groups = scaleColours().map((colour) => ({ few: [], shape: null, colour }));
+    const missing = { few: [], shape: null, colour: resolved("var(--faint)") };
+    for (const i of drawn) {
+      const share = shareOf(i);
+      (share === null ? missing : groups[Math.round(share * (STEPS - 1))]).few.push(i);
+    }
+    return [missing, ...groups];
+  };
+  const drawScale = () => {
+    const scale = byId("scale");
+    scale.hidden = colouring === null;
+    if (colouring === null) return;
+    if (colouring !== "confidence" && colouring.kind === "category") {
+      const rest = colouring.words.length - COLOURS;
+      const swatch = (colour, word) => {
+        const node = el("span", { class: "swatch" }, el("i", {}), el("span", { class: "name", title: word }, word));
+        node.style.setProperty("--mark", colour);
+        return node;
+      };
+      scale.replaceChildren(
+        ...colouring.words.slice(0, COLOURS).map((word, c) => swatch(`var(--c${c})`, wordOf(word))),
+        ...(rest > 0 ? [swatch("var(--muted)", counted(rest, "other value"))] : []),
+      );
+      return;
+    }
+    const [from, to] = colouring === "confidence" ? [0, 1] : [colouring.from, colouring.to];
+    const isCut = colouring !== "confidence" && (colouring.low < from || colouring.high > to);
+    const label = colouring === "confidence" ? "confidence" : colouring.name;
+    scale.replaceChildren(
+      el("span", {}, `${isCut ? "≤ " : ""}${number(from)}`),
+      el("span", { class: "gradient", role: "img", "aria-label": `Colours of ${label}, from low to high` }),
+      el("span", {}, `${isCut ? "≥ " : ""}${number(to)}`),
+      el("span", { class: "small" }, label),
+    );
+  };
+  const startColours = () => {
+    const menu = byId("colour");
+    const colourable = columns.filter((column) => column.kind !== "text");
+    const options = [[Noun, null], ["Confidence", "confidence"], ...colourable.map((column) => [column.name, column])];
+    menu.append(...options.map(([label]) => el("option", {}, label)));
+    menu.addEventListener("change", () => {
+      colouring = options[menu.selectedIndex][1];
+      drawScale();
+      redraw();
+    });
   };
 
   const median = (values) => values.sort((a, b) => a - b)[values.length >> 1];
@@ -484,14 +740,17 @@
     const context = canvas.getContext("2d");
     context.scale(density, density);
     if (byId("edges").checked) drawEdges(context, shape.place);
-    clusters.forEach((_, r) => {
-      if (chosen !== null && r !== chosen) drawCluster(context, r, shape.place, true);
-    });
-    clusters.forEach((_, r) => {
-      if (chosen === null || r === chosen) drawCluster(context, r, shape.place, false);
-    });
+    const isFaint = (i) => chosen !== null && points.cluster[i] !== chosen;
+    const groups = coloured();
+    if (chosen !== null)
+      for (const { few, shape: form } of groups) fillPoints(context, few.filter(isFaint), form, "", shape.place, true);
+    for (const { few, shape: form, colour } of groups)
+      fillPoints(context, chosen === null ? few : few.filter((i) => !isFaint(i)), form, colour, shape.place, false);
     drawNames(context, shape);
+    drawBox(context, shape);
     if (current !== null) {
+      const r = points.cluster[current];
+      if (drawnAt[current] < 0) fillPoints(context, [current], shapeOf(r), resolved(colourOf(r)), shape.place, false);
       context.beginPath();
       context.arc(...shape.place(current), radius() + 4, 0, 2 * Math.PI);
       context.strokeStyle = resolved("var(--ink)");
@@ -526,23 +785,82 @@
     const top = clamp(y - tip.offsetHeight / 2, 4, height - tip.offsetHeight - 4);
     tip.style.transform = `translate(${Math.round(Math.max(left, 4))}px, ${Math.round(top)}px)`;
   };
+  const SHOWN_VALUES = 6; // in a tooltip
+  const sheet = data.map.sheet;
+  const sheetImage = sheet === null ? null : new Image();
+  const picture = (i) => {
+    // the thumbnail of a drawn point, cut from the sheet that holds them all
+    if (sheet === null || drawnAt[i] < 0) return null;
+    const [column, row] = [drawnAt[i] % sheet.across, Math.floor(drawnAt[i] / sheet.across)];
+    const { width, height } = sheet;
+    const node = el("canvas", { class: "picture", width, height, "aria-hidden": "true" });
+    const cutOut = () =>
+      node.getContext("2d").drawImage(sheetImage, column * width, row * height, width, height, 0, 0, width, height);
+    if (!sheetImage.src) sheetImage.src = sheet.image;
+    if (sheetImage.complete) cutOut();
+    else sheetImage.addEventListener("load", cutOut, { once: true });
+    return node;
+  };
+  const valuesOf = (i) => {
+    if (drawnAt[i] < 0 || !columns.length) return null;
+    const few = columns.slice(0, SHOWN_VALUES);
+    if (colouring !== null && colouring !== "confidence" && !few.includes(colouring)) few.push(colouring);
+    const entries = few.flatMap((column) => [el("dt", {}, column.name), el("dd", {}, valueText(column, drawnAt[i]))]);
+    return el("dl", {}, ...entries);
+  };
   const pick = (i) => {
     if (i === current) return;
     current = i;
     if (i !== null) {
-      byId("tip").replaceChildren(
+      const words = el(
+        "div",
+        {},
         el("b", {}, pointName(i)),
         el("span", { class: "named" }, mark(points.cluster[i]), `${Noun} ${clusters[points.cluster[i]].name}`),
         el("div", {}, `Confidence ${fixed(points.confidence[i] / 65535)}`),
       );
+      const head = el("div", { class: "head" }, picture(i), words);
+      byId("tip").replaceChildren(...[head, valuesOf(i)].filter((node) => node !== null));
     }
     redraw();
   };
+
+  // A rectangle on the map selects points. It is kept in the map's own coordinates, so that it stays where it is.
+  let box = null;
+  const onMap = ([x, y]) => {
+    const { width, height, fit } = frame();
+    return [view.x * extent.x + (x - width / 2) / fit, view.y * extent.y - (y - height / 2) / fit];
+  };
+  const selectBox = (corners) => {
+    box = corners;
+    listPoints();
+    redraw();
+  };
+  const isInBox = (i) =>
+    points.x[i] >= Math.min(box[0][0], box[1][0]) &&
+    points.x[i] <= Math.max(box[0][0], box[1][0]) &&
+    points.y[i] >= Math.min(box[0][1], box[1][1]) &&
+    points.y[i] <= Math.max(box[0][1], box[1][1]);
+  const drawBox = (context, { width, height, fit }) => {
+    if (box === null) return;
+    const [[x0, y0], [x1, y1]] = box.map(([x, y]) => [
+      width / 2 + (x - view.x * extent.x) * fit,
+      height / 2 - (y - view.y * extent.y) * fit,
+    ]);
+    context.globalAlpha = 0.1;
+    context.fillStyle = resolved("var(--accent)");
+    context.fillRect(x0, y0, x1 - x0, y1 - y0);
+    context.globalAlpha = 1;
+    context.strokeStyle = resolved("var(--accent)");
+    context.lineWidth = 1.5;
+    context.strokeRect(x0, y0, x1 - x0, y1 - y0);
+  };
+
   const nearest = (x, y, reach) => {
     const { place } = frame();
     let best = null;
     let least = reach * reach;
-    for (let i = 0; i < points.n; i++) {
+    for (const i of drawn) {
       const [px, py] = place(i);
       const squared = (px - x) ** 2 + (py - y) ** 2;
       if (squared < least && (chosen === null || points.cluster[i] === chosen)) [best, least] = [i, squared];
@@ -557,7 +875,7 @@
     const [ux, uy] = direction;
     let best = current;
     let least = Infinity;
-    for (let i = 0; i < points.n; i++) {
+    for (const i of drawn) {
       const [px, py] = place(i);
       const along = (px - x) * ux + (py - y) * uy;
       const across = Math.abs((px - x) * uy - (py - y) * ux);
@@ -585,7 +903,7 @@
     redraw();
   };
   const showVertex = (vertex) => {
-    const i = points.vertex.indexOf(vertex);
+    const i = placeOf(vertex);
     if (i < 0) return;
     goTo(i);
     canvas.scrollIntoView({ block: "center" });
@@ -598,13 +916,20 @@
       return [event.clientX - box.left, event.clientY - box.top];
     };
     let drag = null;
+    const isSelecting = (event) => event.shiftKey || byId("select").getAttribute("aria-pressed") === "true";
     canvas.addEventListener("pointerdown", (event) => {
-      drag = { at: where(event), x: view.x, y: view.y, moved: false };
-      if (view.zoom > 1) canvas.setPointerCapture(event.pointerId);
+      drag = { at: where(event), x: view.x, y: view.y, moved: false, isBox: isSelecting(event) };
+      if (view.zoom > 1 || drag.isBox) canvas.setPointerCapture(event.pointerId);
     });
     canvas.addEventListener("pointermove", (event) => {
       const at = where(event);
-      if (drag !== null && view.zoom > 1) {
+      if (drag !== null && drag.isBox) {
+        drag.moved = drag.moved || Math.hypot(at[0] - drag.at[0], at[1] - drag.at[1]) > 4;
+        if (drag.moved) {
+          box = [onMap(drag.at), onMap(at)];
+          redraw();
+        }
+      } else if (drag !== null && view.zoom > 1) {
         const { fit } = frame();
         view.x = drag.x - (at[0] - drag.at[0]) / fit / extent.x;
         view.y = drag.y + (at[1] - drag.at[1]) / fit / extent.y;
@@ -613,7 +938,8 @@
       } else pick(nearest(...at, 14));
     });
     canvas.addEventListener("pointerup", (event) => {
-      const i = drag !== null && !drag.moved ? nearest(...where(event), 14) : null;
+      if (drag !== null && drag.isBox) selectBox(drag.moved ? [onMap(drag.at), onMap(where(event))] : null);
+      const i = drag !== null && !drag.moved && !drag.isBox ? nearest(...where(event), 14) : null;
       if (i !== null && event.pointerType === "mouse") choose(points.cluster[i]);
       else if (i !== null) pick(i);
       drag = null;
@@ -648,15 +974,40 @@
     byId("zoom-out").addEventListener("click", () => zoomBy(1 / 1.5));
     byId("zoom-reset").addEventListener("click", () => zoomBy(0));
     byId("edges").addEventListener("change", redraw);
+    byId("select").addEventListener("click", () => {
+      const isOn = byId("select").getAttribute("aria-pressed") !== "true";
+      byId("select").setAttribute("aria-pressed", String(isOn));
+      canvas.classList.toggle("is-selecting", isOn);
+      if (!isOn && box !== null) selectBox(null);
+    });
     new ResizeObserver(redraw).observe(canvas);
   };
 
   const LISTED = 60;
+  let found = []; // the points that were asked for: by a word, else by the rectangle and the chosen cluster
+  const matches = (wanted) => {
+    // a word in the name of a point, or in a text of its row
+    const hits = columns
+      .filter((column) => column.kind !== "number")
+      .map(({ words, values }) => ({ values, has: words.map((word) => word.toLowerCase().includes(wanted)) }));
+    return (i) =>
+      pointName(i).toLowerCase().includes(wanted) ||
+      (drawnAt[i] >= 0 && hits.some(({ values, has }) => has[values[drawnAt[i]]]));
+  };
   const listPoints = () => {
     const wanted = byId("find").value.trim().toLowerCase();
-    const from = chosen === null ? [...points.x.keys()] : members[chosen];
-    const found = wanted === "" ? from : from.filter((i) => pointName(i).toLowerCase().includes(wanted));
-    const listed = [...found].sort((a, b) => points.confidence[a] - points.confidence[b] || a - b).slice(0, LISTED);
+    const isAsked = wanted !== "";
+    const isIn = isAsked
+      ? matches(wanted)
+      : (i) => (chosen === null || points.cluster[i] === chosen) && (box === null || isInBox(i));
+    found = [];
+    for (let i = 0; i < points.n; i++) if (isIn(i)) found.push(i);
+    const isExact = (i) => isAsked && pointName(i).toLowerCase().replace(/^#/, "") === wanted.replace(/^#/, "");
+    const listed = found
+      .map((i) => [isExact(i) ? -1 : points.confidence[i], i])
+      .sort((a, b) => a[0] - b[0] || a[1] - b[1])
+      .slice(0, LISTED)
+      .map(([, i]) => i);
     const rows = listed.map((i) => {
       const button = el("button", { type: "button", class: "link" }, pointName(i));
       button.addEventListener("click", () => goTo(i));
@@ -670,27 +1021,39 @@
       );
     });
     byId("points").replaceChildren(table([["Point"], [Noun, "text"], ["Confidence"]], rows));
-    const where = chosen === null ? "on the map" : `of ${noun} ${clusters[chosen].name} on the map`;
-    byId("found").textContent =
-      `${counted(found.length, "point")} ${where}` +
-      (found.length > listed.length
-        ? `; the ${count(listed.length)} least certain are listed.`
-        : ", the least certain first.");
+    forgetGone();
+    sayers = sayers.filter(({ node }) => node !== byId("found"));
+    says(byId("found"), "text", () => {
+      const of = chosen === null ? "" : ` of ${noun} ${clusters[chosen].name}`;
+      const where = isAsked ? " found among all" : `${of}${box === null ? "" : " in the rectangle"}`;
+      const least = `; the ${count(listed.length)} least certain are listed.`;
+      const order = found.length > listed.length ? least : found.length > 1 ? ", the least certain first." : ".";
+      return `${counted(found.length, "point")}${where}${order}`;
+    });
+    const these = found.length === 1 ? "this point" : `these ${counted(found.length, "point")}`;
+    byId("export").textContent = `Download ${these} as CSV`;
+    byId("export").disabled = found.length === 0;
   };
 
   const startMap = () => {
+    const unlisted = points.n < summary.n_points ? " and can be found" : "; all of them can be found by name";
     const thinned =
-      points.n < summary.n_points
-        ? ` ${count(points.n)} of ${count(summary.n_points)} points are drawn, chosen at random.`
+      drawn.length < summary.n_points
+        ? ` ${count(drawn.length)} of ${count(summary.n_points)} points are drawn, chosen at random${unlisted}.`
         : "";
     const how = data.map.is_given
       ? "Each point lies at the coordinates that were given."
       : `Points lie near the points they are connected to. The layout sees the graph only, not the ${nouns}: where colours and ` +
         `islands agree, the ${nouns} follow the graph. Distances between islands mean little.`;
-    byId("map-caption").textContent = `${how}${thinned} Click a point to highlight its ${noun}.`;
-    canvas.setAttribute("aria-label", `Map of ${counted(points.n, "point")} in ${counted(clusters.length, noun, nouns)}`);
+    byId("map-caption").textContent =
+      `${how}${thinned} Click a point to highlight its ${noun}; drag with Select, or with the shift key, to select ` +
+      "points.";
+    const what = `${counted(drawn.length, "point")} in ${counted(clusters.length, noun, nouns)}`;
+    canvas.setAttribute("aria-label", `Map of ${what}`);
     listenToMap();
     byId("find").addEventListener("input", listPoints);
+    byId("export").addEventListener("click", exportPoints);
+    byId("save").addEventListener("click", savePage);
     listeners.push(redraw, listPoints);
     listPoints();
     redraw();
@@ -700,54 +1063,46 @@
 
   const path = (xs, ys) => xs.map((x, k) => `${k ? "L" : "M"}${x.toFixed(1)} ${ys[k].toFixed(1)}`).join("");
 
-  const drawProfiles = () => {
-    const [width, height] = [160, 84];
+  const drawCertainty = () => {
+    const [width, height, gap] = [160, 72, 2];
     const figures = shown.map((r, i) => {
-      const { ranks, values, inside, outside } = data.profiles[i];
-      const size = clusters[r].size;
-      const last = Math.max(Math.min(2 * size, summary.n_points) - 1, 1);
-      const xs = ranks.map((rank) => (rank / last) * width);
-      const ys = values.map((value) => height - value * height);
-      const line = path(xs, ys);
-      const border = (Math.min(size, last) / last) * width;
-      const picture = svg(
+      const { counts } = data.certainty[i];
+      const tall = Math.max(...counts, 1);
+      const wide = width / counts.length;
+      const bars = counts.map((n, k) => {
+        const high = n ? Math.max((n / tall) * height, 1) : 0;
+        return svg("rect", { class: "area", x: k * wide + gap / 2, y: height - high, width: wide - gap, height: high });
+      });
+      const drawing = svg(
         "svg",
-        {
-          viewBox: `0 0 ${width} ${height + 16}`,
-          role: "img",
-          "aria-label": `Sorted memberships in ${noun} ${clusters[r].name}`,
-        },
-        svg("path", { class: "area", d: `${line}L${xs[xs.length - 1].toFixed(1)} ${height}L0 ${height}Z` }),
+        { viewBox: `0 0 ${width} ${height + 16}`, role: "img" },
+        ...bars,
         svg("line", { class: "axis", x1: 0, x2: width, y1: height, y2: height }),
-        svg("line", { class: "guide", x1: border, x2: border, y1: 0, y2: height }),
-        svg("path", { class: "curve", d: line }),
-        svg("text", { x: border, y: height + 14, "text-anchor": border > width - 20 ? "end" : "middle" }, count(size)),
+        svg("text", { x: 0, y: height + 14 }, "0"),
+        svg("text", { x: width, y: height + 14, "text-anchor": "end" }, "1"),
       );
-      const share = size ? `${fixed(inside)} → ${fixed(outside)}` : "empty";
-      return marked(el("figure", {}, el("figcaption", {}, named(r), el("span", {}, share)), picture), r);
+      says(drawing, "aria-label", () => `Confidence in ${noun} ${clusters[r].name}; the table below has the numbers`);
+      const mean = clusters[r].size ? `mean ${fixed(clusters[r].confidence)}` : "empty";
+      return marked(el("figure", {}, el("figcaption", {}, named(r), el("span", {}, mean)), drawing), r);
     });
-    byId("profiles").append(...figures);
-    const rows = shown.map((r, i) => {
-      const { inside, outside, soft } = data.profiles[i];
-      return marked(
+    byId("histograms").replaceChildren(...figures);
+    const rows = shown.map((r, i) =>
+      marked(
         el(
           "tr",
           {},
           el("th", { scope: "row" }, named(r)),
           cell(count(clusters[r].size)),
-          cell(fixed(inside)),
-          cell(fixed(outside)),
-          cell(count(soft)),
+          cell(clusters[r].size ? fixed(clusters[r].confidence) : "empty"),
+          cell(count(data.certainty[i].doubtful)),
+          ...data.certainty[i].counts.map((n) => cell(count(n))),
         ),
         r,
-      );
-    });
-    byId("profiles-table").append(
-      table(
-        [[Noun], ["Points"], ["Mean membership of its points"], ["Of all others"], ["Its points below ½"]],
-        rows,
       ),
     );
+    const tenths = data.certainty.length ? data.certainty[0].counts.map((_, k) => [`from ${(k / 10).toFixed(1)}`]) : [];
+    const heads = [[Noun], ["Points"], ["Mean"], [`Below ${fixed(summary.doubtful_below)}`], ...tenths];
+    byId("histograms-table").replaceChildren(table(heads, rows));
   };
 
   const ticks = (low, high, most) => {
@@ -931,14 +1286,18 @@
     showTheme();
   };
 
+  listenToLegend();
   drawLegend();
   drawHead();
-  startMap();
+  startColours();
+  startCross();
   drawClusters();
   drawBetween();
+  drawCross();
   drawExamples();
   drawDoubtful();
-  drawProfiles();
+  drawCertainty();
+  startMap();
   drawHistory();
   drawFindings();
   drawAgain();
