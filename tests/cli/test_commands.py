@@ -325,7 +325,7 @@ def test_confidence_is_computed_once(folder, few, monkeypatch, command):
     calls = []
     monkeypatch.setattr(results, "confidence", lambda *given: calls.append(given) or confidence(*given))
     assert run(command[0], "digits.csv", *command[1:], *BRIEF, "--quiet", "--report", "r.html").exit_code == 0
-    assert len(calls) == 1
+    assert len(calls) == (command[0] == "cluster")  # with labels it is the chance that the search has estimated
 
 
 @pytest.mark.parametrize(

@@ -190,13 +190,13 @@ def test_labels_line_up_where_rows_were_left_out(tmp_path):
     import pyarrow.parquet as pq
 
     data = read(put(tmp_path, "t.csv", "id,a,b\nx,1,2\ny,,2\nz,3,1\n"), missing="drop")
-    found = Labelling(data.ids, np.array([0, 1]), np.array([0.5, 1.0]), np.eye(2), np.arange(2)).over(data)
+    found = Labelling(data.ids, np.array([0, 1]), np.array([0.5, 1.0]), np.arange(2)).over(data)
     for suffix in (".csv", ".json", ".npy", ".parquet"):
         write_labels(tmp_path / f"l{suffix}", found, source=tmp_path / "t.csv")
     lines = (tmp_path / "l.csv").read_text().splitlines()
-    assert lines[1:] == ["x,0,0.5,1,0", "y,,,,", "z,1,1,0,1"]
+    assert lines[1:] == ["x,0,0.5", "y,,", "z,1,1"]
     vertices = json.loads((tmp_path / "l.json").read_text())["vertices"]
-    assert vertices[1] == {"id": "y", "label": None, "confidence": None, "memberships": [None, None]}
+    assert vertices[1] == {"id": "y", "label": None, "confidence": None}
     array = np.load(tmp_path / "l.npy", allow_pickle=False)
     assert array["label"].tolist() == [0, -1, 1]
     assert np.isnan(array["confidence"][1])
