@@ -113,6 +113,7 @@ def test_the_numbers_are_those_of_the_run(result, tmp_path):
         "is_unweighted": False, "energy": short(partition.energy), "relaxed_energy": short(result.relaxed_energy),
         "status": str(result.status), "n_iter": result.n_iter, "kept": short(W[is_inside].sum() / W.sum()),
         "confidence": short(sure.mean()), "doubtful": (sure < 1 / 3).sum(), "doubtful_below": short(1 / 3),
+        "is_chance": False,
     }  # fmt: skip
     assert short(result.relaxed_energy) != short(partition.energy)
     for r, one in enumerate(data["clusters"]):
@@ -321,6 +322,27 @@ def test_with_labels_the_page_speaks_of_classes(result, tmp_path):
         assert nouns[0] in words
         assert "@@" not in words
         assert bool(re.search(r"\b[Cc]lusters?\b", words)) == (one is free)
+
+
+def test_labels_that_neighbors_contradict_are_listed_with_what_these_say(tmp_path):
+    truth = np.repeat(np.arange(N_BLOCKS), BLOCK)
+    given_labels, found = np.full(N, -1), truth.copy()
+    given_labels[[0, 1, BLOCK]] = 0, 2, 1
+    found[1] = 2  # the label of vertex 1, though its block is 0
+    one = result_of(planted_graph(N_BLOCKS, BLOCK, seed=0), found, N_BLOCKS, labels=given_labels)
+    data = read(write_page(tmp_path / "page.html", one))
+    assert [(point["vertex"], point["cluster"], point["other"]) for point in data["contradicted"]] == [(1, 2, 0)]
+    assert data["contradicted"][0]["quality"] < 0.5
+    free = replace(one, problem=Problem(one.problem.graph, N_BLOCKS))
+    assert read(write_page(tmp_path / "page.html", free))["contradicted"] == []
+
+
+def test_the_confidence_of_classes_is_a_chance(result, tmp_path):
+    n = result.problem.n_vertices
+    chances = np.full((n, N_BLOCKS), 0.2)
+    chances[np.arange(n), result.partition.labels] = 0.4
+    summary = read(write_page(tmp_path / "page.html", replace(result, probabilities=chances)))["summary"]
+    assert (summary["is_chance"], summary["doubtful"], summary["confidence"]) == (True, n, 0.4)
 
 
 def test_clusters_of_one_colour_have_little_between_them():

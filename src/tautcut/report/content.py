@@ -25,6 +25,7 @@ from tautcut.problem import Partition
 from tautcut.records.records import plain_setting
 from tautcut.report.columns import Column, cross_table, shown_column
 from tautcut.report.layout import map_coordinates
+from tautcut.search.certainty import label_quality
 from tautcut.search.strain import Strain
 
 Json = dict[str, Any]
@@ -48,6 +49,8 @@ ID_BYTES = 1_500_000
 COLOURS = 10  # in the style sheet; further clusters share a colour and differ in shape
 
 DOUBTFUL = 1 / 3  # confidence below which fewer than two thirds of the neighbourhood agree, of two clusters
+UNLIKELY = 1 / 2  # chance below which a class is more likely wrong than right
+CONTRADICTED = 1 / 2  # share of a labelled point's neighbourhood in its own class, below which its label is listed
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +80,11 @@ class Subject:
     @property
     def confidence(self) -> FloatArray:
         return self.result.confidence
+
+    @property
+    def doubtful(self) -> float:
+        """The confidence below which a point is counted as doubtful."""
+        return DOUBTFUL if self.result.probabilities is None else UNLIKELY
 
     @cached_property
     def depth(self) -> FloatArray:
@@ -136,7 +144,8 @@ def content_of(subject: Subject, circumstances: Mapping[str, Any]) -> Json:
         "representatives": [[subject.point(vertex) for vertex in few] for few in representatives.values()],
         "typical": _typical_features(subject, shown),
         "uncertain": [_doubt(subject, vertex) for vertex in uncertain],
-        "certainty": [_certainty(subject.confidence[subject.partition.labels == r]) for r in shown],
+        "contradicted": _contradicted(subject),
+        "certainty": [_certainty(subject, int(r)) for r in shown],
         "history": _history(subject.result),
         "findings": [*_strains(subject), *subject.diagnosis.to_dict()["findings"]],
         "settings": {clipped(str(name)): plain_setting(value) for name, value in subject.settings.items()},
@@ -173,8 +182,9 @@ def _summary(subject: Subject) -> Json:
         "n_iter": result.n_iter,
         "kept": _short(inside / total) if total > 0 else None,
         "confidence": _short(subject.confidence.mean()),
-        "doubtful": int((subject.confidence < DOUBTFUL).sum()),
-        "doubtful_below": _short(DOUBTFUL),
+        "doubtful": int((subject.confidence < subject.doubtful).sum()),
+        "doubtful_below": _short(subject.doubtful),
+        "is_chance": subject.result.probabilities is not None,
     }
 
 
@@ -239,6 +249,17 @@ def _doubt(subject: Subject, vertex: int) -> Json:
     votes[label] = 0
     other = int(votes.argmax()) if votes.any() else None
     return {**subject.point(vertex), "cluster": label, "other": other}
+
+
+def _contradicted(subject: Subject) -> list[Json]:
+    """The given labels that their neighbours bear out least, with the class of most of these."""
+    problem = subject.result.problem
+    if not problem.has_labels:
+        return []
+    quality = label_quality(subject.graph, subject.partition.labels, problem.labels)
+    listed = np.flatnonzero(quality < CONTRADICTED)
+    order = listed[np.argsort(quality[listed], kind="stable")[:UNCERTAIN]]
+    return [{**_doubt(subject, int(vertex)), "quality": _short(quality[vertex])} for vertex in order]
 
 
 def _map(subject: Subject, always: IntArray) -> Json:
@@ -340,11 +361,12 @@ def _typical_features(subject: Subject, shown: IntArray) -> list[list[Json]] | N
     ]
 
 
-def _certainty(confidence: FloatArray) -> Json:
+def _certainty(subject: Subject, cluster: int) -> Json:
     """How the confidence of a cluster's points is spread: counts in equal bins from 0 to 1, and the doubtful ones."""
+    confidence = subject.confidence[subject.partition.labels == cluster]
     bins = np.minimum((confidence * CONFIDENCE_BINS).astype(np.int64), CONFIDENCE_BINS - 1)
     counts = np.bincount(bins, minlength=CONFIDENCE_BINS)
-    return {"counts": counts.tolist(), "doubtful": int((confidence < DOUBTFUL).sum())}
+    return {"counts": counts.tolist(), "doubtful": int((confidence < subject.doubtful).sum())}
 
 
 def _history(result: Result) -> list[Json]:

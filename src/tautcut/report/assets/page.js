@@ -257,7 +257,9 @@
         : `${percent(summary.kept)} of the ${weightUnit} stay${summary.is_unweighted ? "" : "s"} inside the ${nouns}.`;
     const doubt =
       `${counted(summary.doubtful, "point")} (${percent(summary.doubtful / summary.n_points)}) ` +
-      `${summary.doubtful === 1 ? "lies" : "lie"} between two ${nouns}, with confidence below ${fixed(summary.doubtful_below)}.`;
+      (summary.is_chance
+        ? `${summary.doubtful === 1 ? "is" : "are"} more likely wrong than right.`
+        : `${summary.doubtful === 1 ? "lies" : "lie"} between two ${nouns}, with confidence below ${fixed(summary.doubtful_below)}.`);
     const gone = empty ? ` ${counted(empty, noun, nouns)} ${empty === 1 ? "is" : "are"} empty: ask for fewer.` : "";
     byId("verdict").textContent = `${kept} ${doubt}${gone}`;
     const strain = data.findings.find((finding) => finding.name === "balance");
@@ -491,9 +493,10 @@
       );
   };
 
-  const drawDoubtful = () => {
-    const images = data.uncertain.some((point) => point.image);
-    const rows = data.uncertain.map((point) => {
+  // Points with their cluster, the one they could be in, and a number from 0 to 1.
+  const pointTable = (listed, heads, measure) => {
+    const images = listed.some((point) => point.image);
+    const rows = listed.map((point) => {
       const find = el("button", { type: "button", class: "link" }, nameOf(point));
       find.addEventListener("click", () => showVertex(point.vertex));
       const row = el(
@@ -503,23 +506,36 @@
         cell(find, { class: "text" }),
         cell(named(point.cluster), { class: "text" }),
         cell(point.other === null ? "any: it has no neighbours" : named(point.other), { class: "text" }),
-        cell(bar(point.confidence, fixed(point.confidence), 4)),
+        cell(bar(point[measure], fixed(point[measure]), 4)),
       );
       row.dataset.cluster = point.other === null ? point.cluster : `${point.cluster} ${point.other}`;
       row.style.setProperty("--mark", colourOf(point.cluster));
       row.style.cursor = "auto";
       return row;
     });
-    const heads = [["Point", "text"], [`In ${noun}`, "text"], ["Could be in", "text"], ["Confidence"]];
+    return table(images ? [["Image"], ...heads] : heads, rows, { class: "wide" });
+  };
+
+  const drawDoubtful = () => {
+    if (summary.is_chance)
+      byId("doubtful-caption").textContent =
+        `The points whose ${noun} is least likely to be right: look at these first. Confidence is the estimated chance ` +
+        "that it is; a label that was given counts as right. Choose a point to see it on the map.";
+    const heads = [["Point", "text"], [`In ${noun}`, "text"], ["Could be in", "text"]];
     byId("doubtful-table").replaceChildren(
-      rows.length
-        ? table(images ? [["Image"], ...heads] : heads, rows, { class: "wide" })
+      data.uncertain.length
+        ? pointTable(data.uncertain, [...heads, ["Confidence"]], "confidence")
         : el(
             "p",
             { class: "small" },
             `None: all neighbours of every point are in its own ${noun}, or its label was given.`,
           ),
     );
+    byId("contradicted").hidden = !data.contradicted.length;
+    if (data.contradicted.length)
+      byId("contradicted-table").replaceChildren(
+        pointTable(data.contradicted, [heads[0], ["Label", "text"], ["Neighbours", "text"], ["Support"]], "quality"),
+      );
   };
 
   // ---------------------------------------------------------------- the map
