@@ -23,14 +23,16 @@ from tautcut.graph import Graph
 from tautcut.graph.laplacian import harmonic
 from tautcut.interrupts import apart
 from tautcut.kernels.cpu.moves import settle
-from tautcut.problem import Problem, lam_of_prior
+from tautcut.problem import Problem, cuts, lam_of_prior
 from tautcut.search.certainty import class_probabilities
 from tautcut.search.driver import agreeing_memberships, best_of_starts
 from tautcut.search.plan import Plan, Task
 
 _BACKGROUND_ROUNDS = 10
-_SURPRISE = (0.58, 0.45, 0.2)  # from which distance on shares are told from equal ones (decision 0024)
-_CREDIBLE = (0.9, 0.3)  # and up to which they are believed
+# From which distance on shares are told from equal ones, and up to which they are believed (decision 0024).
+_CHANCE, _CHANCE_DECAY, _LEAST_SURPRISE = 0.4, 0.45, 0.2
+_NOISE, _NOISE_DECAY, _MOST_NOISE = 2.2, 0.7, 0.25
+_CREDIBLE, _CREDIBLE_GROWTH = 0.9, 0.3
 _STRENGTH = 2.0  # of the labels' evidence, in the vertex's own degree (decision 0025)
 
 
@@ -43,6 +45,7 @@ class Evidence:
     over the vertices that are not nearest to r, and the evidence is (u_r − b_r) / (1 − b_r).
     """
 
+    graph: Graph
     values: FloatArray
     is_reached: BoolArray
     labels: IntArray
@@ -57,7 +60,7 @@ class Evidence:
             before, nearest = nearest, values.argmax(axis=1)
             if np.array_equal(before, nearest):
                 break
-        return cls(values, np.ptp(U, axis=1) > 0, labels)
+        return cls(graph, values, np.ptp(U, axis=1) > 0, labels)
 
     @property
     def n_classes(self) -> int:
@@ -66,19 +69,21 @@ class Evidence:
     def shares(self) -> FloatArray:
         """The share of the vertices that each class holds, or equal shares where the labels are too few to tell.
 
-        The fewer labels there are, the further from equal an estimate has to be before it is taken for more than
-        chance; and one that leaves next to nothing to most classes is a failed propagation (decision 0024).
+        The fewer labels there are, and the more edges run between classes, the further from equal an estimate has to be
+        before it is taken for more than chance; and one that leaves next to nothing to most classes is a failed
+        propagation (decision 0024).
         """
         R = self.n_classes
         nearest = np.where(self.labels >= 0, self.labels, self.values.argmax(axis=1))
         shares = np.bincount(nearest[self.is_reached | (self.labels >= 0)], minlength=R).astype(np.float64)
         shares /= shares.sum()
         per_class = R / (1.0 / np.bincount(self.labels[self.labels >= 0], minlength=R)).sum()
-        scale, decay, least = _SURPRISE
-        surprising = max(scale * per_class**-decay, least)
-        credible = _CREDIBLE[0] * per_class ** _CREDIBLE[1]
+        noise = min(cuts(self.graph, nearest, R).sum() / max(self.graph.degrees.sum(), 1e-300), _MOST_NOISE)
+        surprising = _CHANCE * per_class**-_CHANCE_DECAY + _NOISE * noise * per_class**-_NOISE_DECAY
+        credible = _CREDIBLE * per_class**_CREDIBLE_GROWTH
         distance = np.abs(shares - 1.0 / R).sum()
-        return shares if surprising < distance <= credible else np.full(R, 1.0 / R)
+        is_told = max(surprising, _LEAST_SURPRISE) < distance <= credible
+        return shares if is_told else np.full(R, 1.0 / R)
 
 
 def transduce(
