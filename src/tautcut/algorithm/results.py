@@ -26,6 +26,33 @@ class Step:
     is_descent: bool
 
 
+@dataclass(frozen=True)
+class Agreement:
+    """How many of the starts of a search ended at the energy of its answer; `str` of it is a sentence.
+
+    Attributes
+    ----------
+    n_starts : int
+        How many starts there were.
+    n_best : int
+        How many of them ended at that energy, up to a millionth of it, before any were combined.
+    is_proved : bool
+        Whether all partitions were compared, so that none has a lower energy.
+    """
+
+    n_starts: int
+    n_best: int
+    is_proved: bool = False
+
+    def __str__(self) -> str:
+        if self.is_proved:
+            return "It is the minimum: all partitions whose clusters are large enough were compared."
+        if self.n_starts == 1:
+            return "There was one start, so that nothing tells whether others would end lower."
+        how = "" if self.n_best else "; it was found by going on from them"
+        return f"{self.n_best} of {self.n_starts} starts ended at this energy{how}."
+
+
 @dataclass(frozen=True, eq=False)
 class Result:
     """What a run found: the best partition, the F it was read from, why the run stopped, and how it went.
@@ -49,6 +76,8 @@ class Result:
         GPU it comes in single precision.
     probabilities : ndarray of shape (n_vertices, n_clusters), or None
         The chance of each class at each vertex, where labels were given; see `tautcut.search.certainty`.
+    agreement : Agreement or None
+        How many starts ended at this energy; None where there was no search over starts.
     """
 
     problem: Problem
@@ -59,6 +88,12 @@ class Result:
     history: tuple[Step, ...]
     last_memberships: RealArray
     probabilities: FloatArray | None = None
+    agreement: Agreement | None = None
+
+    @property
+    def outcome(self) -> str:
+        """Why the run stopped, and how many starts agree: what a user is told."""
+        return str(self.status) if self.agreement is None else f"{self.status} {self.agreement}"
 
     @property
     def n_iter(self) -> int:

@@ -128,6 +128,18 @@ class Graph:
         """Whether every edge weighs exactly 1."""
         return bool(np.all(self.weights == 1.0))
 
+    def in_mean_weights(self) -> tuple[Graph, float]:
+        """This graph with its mean weight as the unit, and that unit; itself, and 1, if every edge weighs 1.
+
+        The weights are rounded to 32 bits, so that graphs whose weights differ by a common factor become one and the
+        same, bit for bit (decision 0028).
+        """
+        if self.is_unweighted or not self.n_edges:
+            return self, 1.0
+        unit = float(self.weights.mean())
+        mantissa, exponent = np.frexp(self.weights / unit)
+        return Graph(self.indptr, self.indices, np.ldexp(np.round(np.ldexp(mantissa, 32)), exponent - 32)), unit
+
     def to_scipy(self) -> SparseMatrix:
         """A float64 copy of the weight matrix W, shape (n_vertices, n_vertices)."""
         parts = (self.weights, self.indices, self.indptr)

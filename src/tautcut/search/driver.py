@@ -8,25 +8,30 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from threading import Event
 from typing import Protocol
 
 import numpy as np
 
 from tautcut.algorithm.observers import Observer, Progress
-from tautcut.algorithm.results import Result
+from tautcut.algorithm.results import Agreement, Result
 from tautcut.algorithm.solver import is_trivial, solve
 from tautcut.algorithm.stopping import CUT_SHORT, Status, is_past
 from tautcut.arrays import FloatArray, IntArray
 from tautcut.errors import CollapseWarning, InterruptedRunWarning
 from tautcut.interrupts import apart
 from tautcut.kernels import devices
+from tautcut.kernels.cpu import compiling
 from tautcut.problem import Partition, Problem
 from tautcut.search.generations import GenerationSearcher
 from tautcut.search.multilevel import MultilevelSearcher
 from tautcut.search.plan import Plan, Task
 from tautcut.search.population import Found, Population, is_better
+from tautcut.search.small import SmallSearcher
 from tautcut.search.starts import soften, start_maker
+
+AGREED = 1e-6  # of the lowest (P): starts that end no further above it agree
 
 
 class Searcher(Protocol):
@@ -36,6 +41,7 @@ class Searcher(Protocol):
     """
 
     capacity: int | None
+    is_exact: bool  # whether its one start is the lowest partition there is
     n_starts: int
     n_children: int
 
@@ -57,7 +63,9 @@ def best_of_starts(
 ) -> Result:
     """The partition of lowest (P) that the plan finds; its memberships agree with it."""
     interrupt = Event()
-    task = Task(problem, plan, (*observers, lambda _: interrupt.is_set()), plan.stop.deadline())
+    scaled, unit = _in_mean_weights(problem)
+    watching = tuple(observers) if scaled is problem else tuple(partial(_show_in_units, one, unit) for one in observers)
+    task = Task(scaled, plan, (*watching, lambda _: interrupt.is_set()), plan.stop.deadline())
     _ = task.smallest  # refused, if it cannot be, before anything is computed
     if is_trivial(problem):
         return solve(problem, start_maker(problem, task.init("multilevel"), rng=rng)(0, rng))
@@ -72,19 +80,47 @@ def best_of_starts(
     result = best.result()
     if result.partition.has_empty_cluster:
         warnings.warn(str(Status.COLLAPSED), CollapseWarning, stacklevel=2)
-    return result
+    return result if scaled is problem else _result_in_units(result, problem, unit)
+
+
+def _in_mean_weights(problem: Problem) -> tuple[Problem, float]:
+    """The problem with the mean weight as the unit: a common factor of all weights changes nothing (decision 0028)."""
+    graph, unit = problem.graph.in_mean_weights()
+    if graph is problem.graph or problem.numerator != "tv":  # of the other one, energies are no multiples of the unit
+        return problem, 1.0
+    return Problem(graph, problem.n_clusters, problem.lam, problem.labels), unit
+
+
+def _show_in_units(observer: Observer, unit: float, seen: Progress) -> bool | None:
+    energies = (unit * seen.relaxed_energy, unit * seen.energy, unit * seen.best_energy)
+    return observer(replace(seen, relaxed_energy=energies[0], energy=energies[1], best_energy=energies[2]))
+
+
+def _result_in_units(result: Result, problem: Problem, unit: float) -> Result:
+    """The result with its energies in the user's units."""
+    history = tuple(
+        replace(step, relaxed_energy=unit * step.relaxed_energy, energy=unit * step.energy) for step in result.history
+    )
+    return replace(
+        result, problem=problem, partition=problem.partition(result.partition.labels),
+        relaxed_energy=unit * result.relaxed_energy, history=history,
+    )  # fmt: skip
 
 
 def _searcher_for(task: Task) -> Searcher:
-    return (GenerationSearcher if devices.runs_on_gpu(task.problem, task.plan.device) else MultilevelSearcher)(task)
+    on_device = (GenerationSearcher if devices.runs_on_gpu(task.problem, task.plan.device) else MultilevelSearcher)(task)
+    # Without Numba, the search of a GPU serves small graphs too (decision 0022).
+    return SmallSearcher(task, on_device.solve) if task.is_small and compiling.is_available() else on_device
 
 
 def _search(searcher: Searcher, task: Task, best: _Best, rng: np.random.Generator) -> None:
     """Starts make a population, children improve it, and Algorithm 1 polishes the best."""
     population = Population(task.smallest, searcher.capacity)
+    best.begin(searcher)
     try:
         for number, start in enumerate(searcher.starts(population, rng=rng), 1):
             population.found(start.partition)
+            best.count(start)
             best.offer(start)
             best.show("starts", number, searcher.n_starts)
         for number, child in enumerate(searcher.children(population, rng=rng), 1):
@@ -114,6 +150,8 @@ class _Best:
 
     def __init__(self, task: Task) -> None:
         self._task = task
+        self._searcher: Searcher | None = None
+        self._start_energies: list[float] = []
         self._partition: Partition | None = None
         self._run: Result | None = None
         self._status: Status | None = None
@@ -127,6 +165,14 @@ class _Best:
         """The first run's own partition is there to be had while it is still refined."""
         if self._partition is None:
             self._partition, self._run = run.partition, run
+
+    def begin(self, searcher: Searcher) -> None:
+        """Remember who searches."""
+        self._searcher = searcher
+
+    def count(self, start: Found) -> None:
+        """Remember where a start ended."""
+        self._start_energies += start.n_alike * [start.partition.energy]
 
     def offer(self, found: Found) -> bool:
         """Keep the partition if it is better; keep the run too if it is, or if there is none yet.
@@ -165,9 +211,21 @@ class _Best:
         partition = problem.partition(self.partition.labels)  # in float64, and summed up once
         if run is None:  # cut short before Algorithm 1 began
             F = soften(partition.labels, problem.n_clusters)
-            return Result(problem, partition, F, np.nan, self._status or Status.STOPPED, (), F)
-        F = agreeing_memberships(run.memberships, partition.labels)
-        return replace(run, partition=partition, memberships=F, status=self._status or run.status)
+            status = self._status or Status.STOPPED
+            return Result(problem, partition, F, np.nan, status, (), F, agreement=self._agreement(partition))
+        return replace(
+            run, partition=partition, memberships=agreeing_memberships(run.memberships, partition.labels),
+            status=self._status or run.status, agreement=self._agreement(partition),
+        )  # fmt: skip
+
+    def _agreement(self, partition: Partition) -> Agreement | None:
+        """How many starts ended at this partition's energy, by now; None before a search began."""
+        searcher, energies = self._searcher, np.array(self._start_energies)
+        if searcher is None:
+            return None
+        n_best = int((abs(energies - partition.energy) <= AGREED * partition.energy).sum())
+        n_starts = energies.size if self._status else max(energies.size, searcher.n_starts)
+        return Agreement(n_starts, n_best, searcher.is_exact and n_starts > 0)
 
 
 def agreeing_memberships(F: FloatArray, labels: IntArray) -> FloatArray:

@@ -34,6 +34,7 @@ _LARGE = 300_000  # directed edges, from which on there are fewer generations
 class GenerationSearcher:
     """The searcher of a GPU: batches of starts, greedy moves, generations of children."""
 
+    is_exact = False
     capacity: int | None = _PARENTS
 
     def __init__(self, task: Task) -> None:
@@ -93,10 +94,10 @@ class GenerationSearcher:
         energies = self._moves.energies(labels)
         is_full = len(population) == self.capacity and (population[-1].sizes >= self._task.smallest).all()
         limit = population[-1].energy / unit if is_full else np.inf
-        for rank, number in enumerate(_distinct(energies)):
+        for rank, (number, n_alike) in enumerate(_distinct(energies)):
             if rank and energies[number] > limit:
                 return
-            yield Found(self._partition(labels[number]), run)
+            yield Found(self._partition(labels[number]), run, n_alike)
 
     def refine(self, partition: Partition, *, rng: np.random.Generator) -> Partition:
         """Greedy moves; never higher in (P)."""
@@ -133,8 +134,9 @@ class GenerationSearcher:
         return self._gpu.joined([moves.soften(split, SOFTNESS), *mixed])
 
 
-def _distinct(energies: FloatArray) -> list[int]:
-    """The places of the energies, the lowest first, and of equal ones the first alone."""
+def _distinct(energies: FloatArray) -> list[tuple[int, int]]:
+    """The places of the energies, the lowest first, of equal ones the first alone; and how many are equal to each."""
     order = np.argsort(energies, kind="stable")
     is_new = np.r_[True, energies[order][1:] > (1 + 1e-9) * energies[order][:-1]]
-    return [int(number) for number in order[is_new]]
+    counts = np.diff(np.append(np.flatnonzero(is_new), order.size))
+    return [(int(number), int(count)) for number, count in zip(order[is_new], counts, strict=True)]

@@ -53,6 +53,7 @@ class _Found:
 class MultilevelSearcher:
     """The searcher of the processor: multilevel starts, V-cycles, combinations of two partitions."""
 
+    is_exact = False
     capacity: int | None = None  # as many parents as there were starts: a child takes the place of the worst
 
     def __init__(self, task: Task) -> None:

@@ -24,6 +24,7 @@ ALGORITHMS = ("fast", "paper")
 INITS = ("auto", "multilevel", "ncut-seeds", "ncut", "random")
 
 SMALLEST_SHARE = 0.25  # of a cluster's expected size: the default of min_cluster_size
+SMALL = 2000  # vertices up to which a graph is solved and not only searched (decision 0027)
 _PATIENCE = 25  # inner iterations without progress after which the fast algorithm has settled
 _FAST_INNER = 25  # inner iterations of an outer step in the fast algorithm (decision 0013)
 
@@ -37,6 +38,7 @@ class Effort:
     children: int = 0  # that merge two clusters and split another, on each coarsest level (decision 0012)
     combinations: int = 0  # of two partitions, at most
     generations: int = 0  # of children on a GPU (decision 0022)
+    small_children: int = 0  # on a small graph, at most (decision 0027)
     polishes: int = 0  # rounds of Algorithm 1 from the best partition, each with a refinement, while they help
     strong: tuple[float, ...] = ()  # imbalances of a strong partitioner's starts, on any graph (decision 0021)
     strong_if_noisy: tuple[float, ...] = ()  # and on noisy graphs
@@ -46,11 +48,11 @@ EFFORTS = {
     "none": Effort(),
     "short": Effort(
         start_factor=1, is_refined=True, children=40, combinations=24, generations=16, polishes=1,
-        strong_if_noisy=(0.03,),
+        small_children=80, strong_if_noisy=(0.03,),
     ),
     "thorough": Effort(
         start_factor=2, is_refined=True, children=80, combinations=120, generations=64, polishes=5,
-        strong=(0.03, 0.1, 0.3),
+        small_children=320, strong=(0.03, 0.1, 0.3),
     ),
 }  # fmt: skip
 # Where labels are fixed, clusters have names: none is merged or split, and the labels' own start is the only one.
@@ -109,6 +111,13 @@ class Task:
         effort = (_WITH_LABELS if self.problem.has_labels else EFFORTS)[self.plan.search]
         # merging and splitting needs a third cluster
         return effort if self.problem.n_clusters > 2 else replace(effort, children=0, generations=0)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the graph is to be solved by the search of small graphs, before Algorithm 1 runs (decision 0027)."""
+        problem, plan = self.problem, self.plan
+        is_own = isinstance(plan.init, str) and plan.init == "auto" and plan.algorithm == "fast"
+        return is_own and self.effort.small_children > 0 and problem.n_vertices <= SMALL and problem.numerator == "tv"
 
     def init(self, own: str) -> str | ArrayLike:
         """The plan's `init`, "auto" being a searcher's own; where labels are fixed, every named start is theirs."""

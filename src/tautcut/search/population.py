@@ -17,15 +17,21 @@ _SAME = 1e-12  # two energies that differ by no more than this share are the sam
 
 
 class Found(NamedTuple):
-    """A partition, and the run of Algorithm 1 that led to it, if it is worth keeping."""
+    """A partition, the run of Algorithm 1 that led to it, if it is worth keeping, and how many starts ended there."""
 
     partition: Partition
     run: Result | None = None
+    n_alike: int = 1
 
 
 def is_better(challenger: Partition, champion: Partition, smallest: IntArray) -> bool:
     """Lower (P) wins; but a partition whose clusters are all large enough beats one that has too small a cluster."""
     return _rank(challenger, smallest) < _rank(champion, smallest)
+
+
+def is_same(one: Partition, other: Partition) -> bool:
+    """Whether two partitions have the same (P), up to rounding."""
+    return abs(one.energy - other.energy) <= _SAME * max(one.energy, other.energy)
 
 
 def _rank(partition: Partition, smallest: IntArray) -> tuple[bool, float]:
@@ -56,6 +62,10 @@ class Population:
     def __getitem__(self, rank: int) -> Partition:
         return self._ranked[rank]
 
+    def share_of_best(self) -> float:
+        """The share of the partitions that have the lowest (P)."""
+        return sum(is_same(one, self[0]) for one in self) / len(self)
+
     def found(self, partition: Partition) -> None:
         """Take in a founder. Two starts that end in one partition are both kept: they say how good a parent it is."""
         if self._capacity is None or len(self) < self._capacity:
@@ -65,7 +75,7 @@ class Population:
 
     def add(self, child: Partition) -> None:
         """Take in a child that is new: where there is room, or in place of the worst if it is better than that."""
-        if not all(abs(child.energy - other.energy) > _SAME * child.energy for other in self):
+        if any(is_same(child, other) for other in self):
             return
         if self._capacity is not None and len(self) < self._capacity:
             self._insert(child)

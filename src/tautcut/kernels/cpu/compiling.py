@@ -19,6 +19,11 @@ except ImportError:  # the other engines do without
 logger = logging.getLogger("tautcut")
 
 
+def is_available() -> bool:
+    """Whether there is anything to compile with."""
+    return njit is not None
+
+
 def compiled(function: Callable[..., Any]) -> Any:
     """The function compiled at its first call; kept on disk, or in memory alone where no cache folder is writable."""
     if njit is None:
@@ -33,6 +38,11 @@ def compiled(function: Callable[..., Any]) -> Any:
 def inlined(function: Callable[..., Any]) -> Any:
     """A part of compiled functions, pasted into each that calls it, where a call would cost more than what it does."""
     return _needs_numba if njit is None else njit(nogil=True, inline="always")(function)
+
+
+def absorbed(function: Callable[..., Any]) -> Any:
+    """A part of compiled functions that the compiler works into each that calls it; quicker to compile than `inlined`."""
+    return _needs_numba if njit is None else njit(nogil=True, forceinline=True)(function)
 
 
 def _needs_numba(*_: object) -> Any:

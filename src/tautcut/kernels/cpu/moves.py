@@ -64,7 +64,15 @@ def contract_matching(
 ) -> tuple[Level, IntArray]:
     """Contract a matching of well-rated edges inside `groups`; the coarse level, and each vertex's place in it."""
     order = rng.permutation(level.n_vertices)
-    parent, n_coarse = _match(level, groups, order, heaviest)
+    return _contracted(level, *_match(level, groups, order, heaviest))
+
+
+def contract_pieces(level: Level, groups: IntArray) -> tuple[Level, IntArray]:
+    """Contract every connected piece of each group; the coarse level, and each vertex's place in it."""
+    return _contracted(level, *_pieces(level, groups))
+
+
+def _contracted(level: Level, parent: IntArray, n_coarse: int) -> tuple[Level, IntArray]:
     indptr, indices, weights, rating = _contract(level, parent, n_coarse)
     masses = np.bincount(parent, level.masses, n_coarse).astype(np.float64)
     is_fixed = np.bincount(parent, level.is_fixed, n_coarse) > 0
@@ -211,6 +219,30 @@ def _best_mate(level: Level, groups: IntArray, mate: IntArray, i: int, heaviest:
             if rating > score:
                 best, score = j, rating
     return best
+
+
+@compiled
+def _pieces(level: Level, groups: IntArray) -> tuple[IntArray, int]:
+    """The connected pieces of the groups: the number of each vertex's piece, and how many there are."""
+    n = groups.size
+    piece = np.full(n, -1, np.int64)
+    stack = np.empty(n, np.int64)
+    count = 0
+    for i in range(n):
+        if piece[i] >= 0:
+            continue
+        piece[i], stack[0], top = count, i, 1
+        while top > 0:
+            top -= 1
+            at = stack[top]
+            for e in range(level.indptr[at], level.indptr[at + 1]):
+                j = level.indices[e]
+                if piece[j] < 0 and groups[j] == groups[i]:
+                    piece[j] = count
+                    stack[top] = j
+                    top += 1
+        count += 1
+    return piece, count
 
 
 @compiled
