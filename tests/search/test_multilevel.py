@@ -18,7 +18,8 @@ from tautcut import Problem
 from tautcut.errors import InputError
 from tautcut.kernels.cpu.moves import descend, finest_level, induced, weights_between
 from tautcut.problem import Partition, lam_of_prior
-from tautcut.search.multilevel import MultilevelSearcher, VCycles
+from tautcut.search.cycles import VCycles
+from tautcut.search.multilevel import MultilevelSearcher
 from tautcut.search.plan import Plan, Task
 from tautcut.search.population import Population
 

@@ -129,7 +129,7 @@ class Graph:
         return bool(np.all(self.weights == 1.0))
 
     def in_mean_weights(self) -> tuple[Graph, float]:
-        """This graph with its mean weight as the unit, and that unit; itself, and 1, if every edge weighs 1.
+        """The graph with its mean weight as the unit, and that unit; itself, and 1, if every edge weighs 1.
 
         The weights are rounded to 32 bits, so that graphs whose weights differ by a common factor become one and the
         same, bit for bit (decision 0028).

@@ -108,7 +108,8 @@ def _result_in_units(result: Result, problem: Problem, unit: float) -> Result:
 
 
 def _searcher_for(task: Task) -> Searcher:
-    on_device = (GenerationSearcher if devices.runs_on_gpu(task.problem, task.plan.device) else MultilevelSearcher)(task)
+    is_on_gpu = devices.runs_on_gpu(task.problem, task.plan.device)
+    on_device = (GenerationSearcher if is_on_gpu else MultilevelSearcher)(task)
     # Without Numba, the search of a GPU serves small graphs too (decision 0022).
     return SmallSearcher(task, on_device.solve) if task.is_small and compiling.is_available() else on_device
 

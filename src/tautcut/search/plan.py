@@ -37,6 +37,7 @@ class Effort:
     is_refined: bool = False  # whether what Algorithm 1 finds is refined by moves of single vertices
     children: int = 0  # that merge two clusters and split another, on each coarsest level (decision 0012)
     combinations: int = 0  # of two partitions, at most
+    annealed_children: int = 0  # where the graph is not large, at most (decision 0029)
     generations: int = 0  # of children on a GPU (decision 0022)
     small_children: int = 0  # on a small graph, at most (decision 0027)
     polishes: int = 0  # rounds of Algorithm 1 from the best partition, each with a refinement, while they help
@@ -47,12 +48,12 @@ class Effort:
 EFFORTS = {
     "none": Effort(),
     "short": Effort(
-        start_factor=1, is_refined=True, children=40, combinations=24, generations=16, polishes=1,
-        small_children=80, strong_if_noisy=(0.03,),
+        start_factor=1, is_refined=True, children=40, combinations=24, annealed_children=32, generations=16, polishes=1,
+        small_children=240, strong_if_noisy=(0.03,),
     ),
     "thorough": Effort(
-        start_factor=2, is_refined=True, children=80, combinations=120, generations=64, polishes=5,
-        small_children=320, strong=(0.03, 0.1, 0.3),
+        start_factor=2, is_refined=True, children=80, combinations=120, annealed_children=256, generations=64,
+        polishes=5, small_children=960, strong=(0.03, 0.1, 0.3),
     ),
 }  # fmt: skip
 # Where labels are fixed, clusters have names: none is merged or split, and the labels' own start is the only one.
@@ -109,8 +110,8 @@ class Task:
     def effort(self) -> Effort:
         """What the plan's search comes to on this problem."""
         effort = (_WITH_LABELS if self.problem.has_labels else EFFORTS)[self.plan.search]
-        # merging and splitting needs a third cluster
-        return effort if self.problem.n_clusters > 2 else replace(effort, children=0, generations=0)
+        # on a GPU, merging and splitting needs a third cluster
+        return effort if self.problem.n_clusters > 2 else replace(effort, generations=0)
 
     @property
     def is_small(self) -> bool:

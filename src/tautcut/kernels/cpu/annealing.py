@@ -33,9 +33,9 @@ class _State(NamedTuple):
     smallest: FloatArray
     towards: FloatArray  # (vertex, cluster): the weight of the edges between them
     foreign: IntArray  # edges of each vertex that leave its cluster
-    border: IntArray  # the vertices that have any, `count[0]` of them, in no order
+    border: IntArray  # the vertices that have any, `counted[0]` of them, in no order
     place: IntArray  # where each vertex stands in `border`, −1 if it does not
-    count: IntArray
+    counted: IntArray
     whole: float  # the mass of all vertices
     peaks: FloatArray  # what no denominator of (P) exceeds, plateau · |V| λ / (1 + λ)
     terms: FloatArray  # of (P), as the cuts and sizes are
@@ -124,11 +124,11 @@ def _cool(level: Level, s: _State, hot: float, cold: float, work: int, seed: int
 def _propose(level: Level, s: _State, temperature: float, least: float, random: Any) -> tuple[int, int]:
     """Draw a move or a swap and do it if it is accepted; what it cost, and whether (P) changed."""
     u = _uniform(random)
-    is_anywhere = u < _ANYWHERE or s.count[0] == 0
+    is_anywhere = u < _ANYWHERE or s.counted[0] == 0
     if is_anywhere:
         i, b = below(random, s.labels.size), below(random, s.lam.size)
     else:
-        i = s.border[below(random, s.count[0])]
+        i = s.border[below(random, s.counted[0])]
         first, degree = level.indptr[i], level.indptr[i + 1] - level.indptr[i]
         e = below(random, degree)
         b = s.labels[level.indices[first + e]]
@@ -148,7 +148,7 @@ def _propose(level: Level, s: _State, temperature: float, least: float, random: 
         return cost + level.indptr[i + 1] - level.indptr[i], int(abs(change) > least)
     j = -1
     for _ in range(_TRIES):
-        other = below(random, s.labels.size) if is_anywhere else s.border[below(random, s.count[0])]
+        other = below(random, s.labels.size) if is_anywhere else s.border[below(random, s.counted[0])]
         if s.labels[other] == b and not level.is_fixed[other]:
             j = other
             break
@@ -225,13 +225,13 @@ def _quench(level: Level, s: _State) -> None:
 @compiled
 def _least_change(s: _State) -> float:
     """What counts as a change of (P) at all."""
-    return _ROUNDING * s.terms.sum()
+    return float(_ROUNDING * s.terms.sum())
 
 
 @absorbed
 def _term(s: _State, r: int, cut: float, size: float) -> float:
     """Cut / min{λ|A|, |Aᶜ|, peak} of cluster r with this cut and size: a term of (P) if the plateau is 1."""
-    balance = min(min(s.lam[r] * size, s.whole - size), s.peaks[r])
+    balance = float(min(min(s.lam[r] * size, s.whole - size), s.peaks[r]))
     return cut / balance if balance > 0 else np.inf
 
 
@@ -239,7 +239,7 @@ def _term(s: _State, r: int, cut: float, size: float) -> float:
 def _change(s: _State, a: int, b: int, cut_a: float, cut_b: float, shift: float) -> float:
     """What (P) changes by when clusters a and b get these cuts, and this mass passes from a to b."""
     after = _term(s, a, cut_a, s.sizes[a] - shift) + _term(s, b, cut_b, s.sizes[b] + shift)
-    return after - s.terms[a] - s.terms[b]
+    return float(after - s.terms[a] - s.terms[b])
 
 
 @absorbed
@@ -249,7 +249,7 @@ def _edge(level: Level, i: int, j: int) -> float:
         i, j = j, i
     for e in range(level.indptr[i], level.indptr[i + 1]):
         if level.indices[e] == j:
-            return level.weights[e]
+            return float(level.weights[e])
     return 0.0
 
 
@@ -287,15 +287,15 @@ def _transfer(level: Level, s: _State, i: int, b: int) -> None:
 
 @absorbed
 def _enter_border(s: _State, i: int) -> None:
-    s.place[i], s.border[s.count[0]] = s.count[0], i
-    s.count[0] += 1
+    s.place[i], s.border[s.counted[0]] = s.counted[0], i
+    s.counted[0] += 1
 
 
 @absorbed
 def _leave_border(s: _State, i: int) -> None:
     """Take i from the list of vertices on borders; the last takes its place."""
-    s.count[0] -= 1
-    last = s.border[s.count[0]]
+    s.counted[0] -= 1
+    last = s.border[s.counted[0]]
     s.border[s.place[i]], s.place[last] = last, s.place[i]
     s.place[i] = -1
 
@@ -322,12 +322,12 @@ def _draw(random: Any) -> Any:
 
 
 @absorbed
-def below(random: Any, n: int) -> int:
+def below(random: Any, n: int) -> Any:
     """A number from 0 to n − 1."""
     return np.int64(((_draw(random) >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))
 
 
 @absorbed
-def _uniform(random: Any) -> float:
+def _uniform(random: Any) -> Any:
     """A number in [0, 1)."""
     return np.float64(_draw(random) >> np.uint64(11)) * 2.0**-53

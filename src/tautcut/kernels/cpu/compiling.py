@@ -41,7 +41,7 @@ def inlined(function: Callable[..., Any]) -> Any:
 
 
 def absorbed(function: Callable[..., Any]) -> Any:
-    """A part of compiled functions that the compiler works into each that calls it; quicker to compile than `inlined`."""
+    """A part of compiled functions, worked into each that calls it by LLVM: quicker to compile than `inlined`."""
     return _needs_numba if njit is None else njit(nogil=True, forceinline=True)(function)
 
 

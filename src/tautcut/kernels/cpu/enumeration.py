@@ -10,7 +10,7 @@ from tautcut.arrays import FloatArray, IntArray
 from tautcut.graph import Graph
 from tautcut.kernels.cpu.compiling import compiled
 
-LARGEST = 14  # vertices: 3¹⁴ pairs of a set and a subset, for each cluster, take a tenth of a second
+LARGEST = 16  # vertices: the 3¹⁶ pairs of a set and a subset, for each cluster, take a few tenths of a second
 
 
 def lowest_partition(graph: Graph, lam: FloatArray, smallest: FloatArray) -> IntArray:

@@ -1,0 +1,143 @@
+"""V-cycles: a partition is refined on coarsenings of the graph that respect it, where whole groups of vertices move at
+once; children merge two clusters and split another; two partitions are combined on a coarsening that respects both.
+Every step is kept only if (P) falls, and no cluster shrinks below a size that the caller sets. Nothing here looks at
+true labels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tautcut.arrays import FloatArray, IntArray
+from tautcut.kernels.cpu.moves import Level, bisect, contract_matching, descend, finest_level, induced, weights_between
+from tautcut.kernels.cpu.pockets import pocket_partition
+from tautcut.problem import Partition, Problem, balanced_terms
+from tautcut.search.partitioners import imbalance_of_start, partition_level
+from tautcut.search.population import clusters_to_merge_and_split, is_better
+
+_COARSEST = 60  # vertices per cluster at which coarsening stops
+_HEAVIEST_SHARE = 0.05  # of a cluster: no coarse vertex weighs more
+_PLATEAU = 0.97  # how much of the kink of (P) is cut off while vertices change places (decision 0012)
+_MAX_LEVELS = 30
+_WALKS = (2, 100)  # steps of the walks that find pockets, at least and at most
+_MOST_TRIES = 5  # walks for one pocket
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """A partition of a level, with what it costs."""
+
+    labels: IntArray
+    cut: FloatArray
+    sizes: FloatArray
+    energy: float
+
+
+class VCycles:
+    """V-cycles on one problem; holds the finest level and the bounds, no partition."""
+
+    def __init__(self, problem: Problem, smallest: IntArray, children: int) -> None:
+        self._problem = problem
+        self._lam = problem.lam
+        self._smallest = smallest
+        self._bounds = smallest.astype(np.float64)
+        self._children = min(children, problem.n_vertices // problem.n_clusters)  # tiny graphs need few
+        self.finest = finest_level(problem.graph, problem.is_labelled)
+        self._heaviest = max(2.0, _HEAVIEST_SHARE * problem.n_vertices / problem.n_clusters)
+
+    @property
+    def has_levels(self) -> bool:
+        """Whether the graph is coarsened at all."""
+        return self.finest.n_vertices > _COARSEST * self._problem.n_clusters
+
+    def start(self, number: int, rng: np.random.Generator) -> Partition:
+        """A partition from nothing: coarsen freely, partition the coarsest level, refine on the way back."""
+        nowhere = np.zeros(self._problem.n_vertices, dtype=np.int64)
+        return self._partition(self._cycle(None, nowhere, rng, imbalance=imbalance_of_start(number)))
+
+    def refine(self, partition: Partition, *, rng: np.random.Generator) -> Partition:
+        """A V-cycle from the partition; never higher in (P)."""
+        return self._better(self._cycle(partition.labels, partition.labels, rng), partition)
+
+    def combine(self, better: Partition, other: Partition, *, rng: np.random.Generator) -> Partition:
+        """A child of two partitions: what both keep together is coarsened, and the better one is refined on that."""
+        both = better.labels * self._problem.n_clusters + other.labels
+        return self._better(self._cycle(better.labels, both, rng), better)
+
+    def _partition(self, found: _Found) -> Partition:
+        return self._problem.measured(found.labels, found.cut)
+
+    def _better(self, found: _Found, partition: Partition) -> Partition:
+        challenger = self._partition(found)
+        return challenger if is_better(challenger, partition, self._smallest) else partition
+
+    def _cycle(
+        self, labels: IntArray | None, groups: IntArray, rng: np.random.Generator, *, imbalance: float = 0.1
+    ) -> _Found:
+        """Coarsen inside `groups`, merge and split on the coarsest level, then descend on each level on the way back.
+
+        Without labels, the coarsest level is partitioned first.
+        """
+        levels: list[tuple[Level, IntArray]] = []
+        level = self.finest
+        for _ in range(_MAX_LEVELS):
+            if level.n_vertices <= _COARSEST * self._problem.n_clusters:
+                break
+            coarse, parent = contract_matching(level, groups, heaviest=self._heaviest, rng=rng)
+            if coarse.n_vertices > 0.95 * level.n_vertices:
+                break
+            labels = labels if labels is None else _inherit(labels, parent, coarse)
+            groups = _inherit(groups, parent, coarse)
+            levels.append((level, parent))
+            level = coarse
+        starts = [] if labels is None else [labels]
+        if not starts:
+            # A partitioner's clusters are as large as they are expected to be; pockets are not (decision 0029).
+            even = partition_level(level, self._problem.shares, imbalance=imbalance, rng=rng)
+            starts = [even, pockets(level, self._lam, self._bounds, rng=rng)]
+        children = [self._merge_and_split(level, one, rng) for one in starts]
+        labels = min(children, key=lambda one: (bool((one.sizes < self._bounds).any()), one.energy)).labels
+        for level, parent in reversed(levels):
+            labels = self._descend(level, labels[parent], plateau=_PLATEAU).labels
+        return self._descend(self.finest, labels)
+
+    def _descend(self, level: Level, labels: IntArray, *, plateau: float = 1.0) -> _Found:
+        moved, cut, sizes = descend(level, labels, self._lam, self._bounds, plateau=plateau)
+        energy = float(balanced_terms(cut, sizes, self._lam).sum())
+        return _Found(moved, cut, sizes, energy)
+
+    def _merge_and_split(self, level: Level, labels: IntArray, rng: np.random.Generator) -> _Found:
+        """Children of the partition on this level, each kept if its (P) is lower and no cluster too small."""
+        champion = self._descend(level, labels, plateau=_PLATEAU)
+        for _ in range(self._children):
+            child = self._descend(level, self._child(level, champion, rng), plateau=_PLATEAU)
+            if child.energy < champion.energy and (child.sizes >= self._bounds).all():
+                champion = child
+        return champion
+
+    def _child(self, level: Level, parent: _Found, rng: np.random.Generator) -> IntArray:
+        """Merge two clusters and split one."""
+        between = weights_between(level, parent.labels, self._lam.size)
+        a, b, large = clusters_to_merge_and_split(parent.cut, parent.sizes, between, self._lam, rng=rng)
+        labels = np.where(parent.labels == b, a, parent.labels)
+        members = np.flatnonzero(labels == large)
+        if members.size > 1:
+            labels[members[bisect(induced(level, members), rng=rng)]] = b
+        return labels
+
+
+def pockets(level: Level, lam: FloatArray, bounds: FloatArray, *, rng: np.random.Generator) -> IntArray:
+    """A partition of pockets taken out in a random order, by walks of random lengths; their sizes are their own."""
+    steps = np.exp(rng.uniform(np.log(_WALKS[0]), np.log(_WALKS[1]), lam.size)).astype(np.int64)
+    tries, seed = int(rng.integers(1, _MOST_TRIES + 1)), int(rng.integers(2**62))
+    labels: IntArray = pocket_partition(level, lam, bounds, rng.permutation(lam.size), steps, tries, seed)
+    return labels
+
+
+def _inherit(values: IntArray, parent: IntArray, coarse: Level) -> IntArray:
+    """The value of each coarse vertex, which all of its vertices share."""
+    coarse_values = np.empty(coarse.n_vertices, dtype=np.int64)
+    coarse_values[parent] = values
+    return coarse_values
