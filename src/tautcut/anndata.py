@@ -300,7 +300,7 @@ def _store(
     """Write the results; `codes` number the `names`, which become the categories, and −1 is no category."""
     about = about_run(
         params=source | model.get_params(), energy=model.energy_, relaxed_energy=model.relaxed_energy_,
-        status=model.status_, n_iter=model.n_iter_, seed=model.random_state,
+        status=model.result_.outcome, n_iter=model.n_iter_, seed=model.random_state,
     )  # fmt: skip
     added = entries(key, codes=codes, classes=names, confidence=confidence, about=about)
     for part, values in added.items():

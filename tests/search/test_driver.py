@@ -248,8 +248,10 @@ def test_ctrl_c_while_the_first_run_is_refined_keeps_the_run(monkeypatch: pytest
 def test_an_observer_sees_the_best_cut_fall_through_all_phases() -> None:
     shown: list[Progress] = []
     result = best(ROUGH, init="multilevel", search="short", n_init=3, observers=[shown.append])
-    # three starts and, the graph being rough, a strong partition; then each of their 6 pairs
-    assert [p.phase for p in shown if p.phase != "solve"] == ["starts"] * 4 + ["search"] * 6
+    # three starts and, the graph being rough, a strong partition; then their children
+    phases = [p.phase for p in shown if p.phase != "solve"]
+    assert phases == ["starts"] * 4 + ["search"] * (len(phases) - 4)
+    assert len(phases) > 4
     assert shown[-1].phase == "solve"
     energies = [p.best_energy for p in shown if p.phase != "solve"]
     assert energies == sorted(energies, reverse=True)
@@ -314,7 +316,7 @@ def test_a_start_is_not_repeated_where_all_would_be_the_same() -> None:
 
 
 def test_what_labels_and_two_clusters_leave_of_an_effort() -> None:
-    """Clusters with names cannot be merged and split, and neither can two clusters."""
+    """Clusters with names cannot be merged and split, and on a GPU neither can two clusters."""
     labels = np.full(60, -1)
     labels[:3] = 0, 1, 2
     named = Task(Problem(ROUGH.graph, 3, labels=labels), Plan(init="random"))
@@ -326,7 +328,7 @@ def test_what_labels_and_two_clusters_leave_of_an_effort() -> None:
     assert Task(ROUGH, Plan()).init("ncut-seeds") == "ncut-seeds"
     assert Task(ROUGH, Plan(init="random")).init("ncut-seeds") == "random"
     pair = Task(Problem(ROUGH.graph, 2), Plan())
-    assert pair.effort == replace(EFFORTS["short"], children=0, generations=0)
+    assert pair.effort == replace(EFFORTS["short"], generations=0)
     assert Task(ROUGH, Plan()).effort is EFFORTS["short"]
 
 
@@ -377,7 +379,7 @@ def test_noisy_graphs_get_a_strong_partition(
     ends = np.where(rng.random(own.size) < share_across, rng.integers(0, 120, own.size), inside)
     edges = np.unique(np.sort(np.column_stack([own, ends])[own != ends], axis=1), axis=0)
     problem = Problem(Graph.from_edges(edges, n_vertices=120), 3)
-    best_of_starts(problem, Plan(search=search), rng=rng)
+    best_of_starts(problem, Plan(init="multilevel", search=search), rng=rng)
     assert asked == expected
 
 

@@ -29,7 +29,9 @@ def engines(monkeypatch: pytest.MonkeyPatch) -> list[StandInGpu]:
 
 
 def best(problem: Problem = PROBLEM, *, observers: Any = (), **settings: Any) -> Any:
-    return best_of_starts(problem, Plan(device="cuda", **settings), rng=np.random.default_rng(0), observers=observers)
+    """The answer of a GPU's search, which small graphs get only where its starts are asked for by name."""
+    plan = Plan(**{"device": "cuda", "init": "ncut-seeds", **settings})
+    return best_of_starts(problem, plan, rng=np.random.default_rng(0), observers=observers)
 
 
 def sizes_of_batches(engines: list[StandInGpu]) -> list[int]:
@@ -44,8 +46,25 @@ def test_a_plan_for_a_gpu_searches_there(engines: list[StandInGpu]):
     assert sizes_of_batches(engines) == [STARTS] * (1 + n_generations) + [1]
     assert result.partition.energy == PROBLEM.partition(TRUTH).energy
     assert np.array_equal(result.memberships.argmax(axis=1), result.partition.labels)
-    again = best_of_starts(PROBLEM, Plan(device="cuda"), rng=np.random.default_rng(0))
+    again = best_of_starts(PROBLEM, Plan(device="cuda", init="ncut-seeds"), rng=np.random.default_rng(0))
     assert np.array_equal(result.partition.labels, again.partition.labels)
+    assert result.agreement.n_starts == STARTS
+    assert 1 <= result.agreement.n_best <= STARTS
+
+
+def test_a_small_graph_is_solved_on_the_host_and_algorithm_1_runs_on_the_gpu(engines: list[StandInGpu]):
+    result = best(init="auto")
+    assert sizes_of_batches(engines) == [1]
+    assert result.partition.energy == PROBLEM.partition(TRUTH).energy
+    assert np.array_equal(result.memberships.argmax(axis=1), result.partition.labels)
+
+
+def test_without_numba_a_gpu_searches_small_graphs_itself(
+    engines: list[StandInGpu], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("tautcut.kernels.cpu.compiling.njit", None)
+    best(init="auto")
+    assert sizes_of_batches(engines)[0] == STARTS
 
 
 def test_without_a_search_the_starts_are_all(engines: list[StandInGpu]):

@@ -4,7 +4,7 @@ output. Everything is the fitted model's; nothing is computed here but means ove
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -73,7 +73,7 @@ class FinishedRun:
         result = self.result
         about = formats.about_run(
             params=self._settings, energy=result.partition.energy, relaxed_energy=result.relaxed_energy,
-            status=result.status, n_iter=result.n_iter, seed=self.about["seed"],
+            status=result.outcome, n_iter=result.n_iter, seed=self.about["seed"],
         )  # fmt: skip
         labels = self.names[result.partition.labels]
         quality = getattr(self.model, "label_quality_", None)
@@ -95,6 +95,7 @@ class FinishedRun:
                 "energy": self.result.partition.energy,
                 "relaxed_energy": self.result.relaxed_energy,
                 "status": str(self.result.status),
+                "agreement": None if self.result.agreement is None else asdict(self.result.agreement),
                 "n_iter": self.result.n_iter,
                 "clusters": self._clusters(),
                 "strain": self.model.strain_.to_dict(),
@@ -117,7 +118,7 @@ class FinishedRun:
         shell.print_table((what, "size", "term of (P)", "confidence"), rows, box=box.SIMPLE_HEAD)
         if "suggestion" in self.about:
             shell.show(f"{self.names.size} clusters were suggested: {self.about['suggestion']['reason']}")
-        shell.show(f"Energy (P): {self.result.partition.energy:.6g}. {self.result.status}")
+        shell.show(f"Energy (P): {self.result.partition.energy:.6g}. {self.result.outcome}")
         strain = self.model.strain_.finding
         if strain is not None:
             shell.show(f"{strain.meaning} {strain.advice}")

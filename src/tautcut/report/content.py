@@ -178,7 +178,7 @@ def _summary(subject: Subject) -> Json:
         "is_unweighted": graph.is_unweighted,
         "energy": _short(result.partition.energy),
         "relaxed_energy": _short(result.relaxed_energy),
-        "status": str(result.status),
+        "status": result.outcome,
         "n_iter": result.n_iter,
         "kept": _short(inside / total) if total > 0 else None,
         "confidence": _short(subject.confidence.mean()),
