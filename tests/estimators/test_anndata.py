@@ -62,7 +62,7 @@ def test_what_is_written_is_what_the_estimator_finds() -> None:
     np.testing.assert_array_equal(adata.obs["tautcut_confidence"], model.confidence_)
     assert set(adata.obsm) == {"X_pca"}
     assert adata.uns["tautcut"]["energy"] == model.energy_
-    assert adata.uns["tautcut"]["status"] == str(model.status_)
+    assert adata.uns["tautcut"]["status"] == model.result_.outcome
     assert adata.uns["tautcut"]["params"]["obsp"] == "connectivities"
     assert adata.uns["tautcut"]["params"]["n_clusters"] == 3
 

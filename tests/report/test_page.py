@@ -111,7 +111,7 @@ def test_the_numbers_are_those_of_the_run(result, tmp_path):
         "nouns": ["class", "classes"],
         "n_points": N, "n_edges": graph.n_edges, "n_clusters": N_BLOCKS, "lam": N_BLOCKS - 1, "n_labelled": 2,
         "is_unweighted": False, "energy": short(partition.energy), "relaxed_energy": short(result.relaxed_energy),
-        "status": str(result.status), "n_iter": result.n_iter, "kept": short(W[is_inside].sum() / W.sum()),
+        "status": result.outcome, "n_iter": result.n_iter, "kept": short(W[is_inside].sum() / W.sum()),
         "confidence": short(sure.mean()), "doubtful": (sure < 1 / 3).sum(), "doubtful_below": short(1 / 3),
         "is_chance": False,
     }  # fmt: skip

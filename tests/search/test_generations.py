@@ -59,9 +59,7 @@ def test_a_small_graph_is_solved_on_the_host_and_algorithm_1_runs_on_the_gpu(eng
     assert np.array_equal(result.memberships.argmax(axis=1), result.partition.labels)
 
 
-def test_without_numba_a_gpu_searches_small_graphs_itself(
-    engines: list[StandInGpu], monkeypatch: pytest.MonkeyPatch
-):
+def test_without_numba_a_gpu_searches_small_graphs_itself(engines: list[StandInGpu], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("tautcut.kernels.cpu.compiling.njit", None)
     best(init="auto")
     assert sizes_of_batches(engines)[0] == STARTS
