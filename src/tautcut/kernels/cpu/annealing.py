@@ -242,7 +242,7 @@ def _change(s: _State, a: int, b: int, cut_a: float, cut_b: float, shift: float)
     return float(after - s.terms[a] - s.terms[b])
 
 
-@absorbed
+@compiled
 def _edge(level: Level, i: int, j: int) -> float:
     """The weight of the edge between i and j, 0 if there is none. A scan: coarse levels are not sorted."""
     if level.indptr[j + 1] - level.indptr[j] < level.indptr[i + 1] - level.indptr[i]:
@@ -253,7 +253,7 @@ def _edge(level: Level, i: int, j: int) -> float:
     return 0.0
 
 
-@absorbed
+@compiled
 def _transfer(level: Level, s: _State, i: int, b: int) -> None:
     """Move vertex i to cluster b and book it."""
     a, degree, mass = s.labels[i], level.degrees[i], level.masses[i]
