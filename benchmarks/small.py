@@ -132,11 +132,12 @@ def page(records: list[RunRecord]) -> str:
     head = ["graph", "vertices", "(P)", "spread over seeds", "best of the others", "by", "every seed as low", "seconds"]
     return "\n".join([
         "# Small graphs", "",
-        f"The default with seeds {SEEDS[0]} to {SEEDS[-1]}: the lowest (P), by how much the highest exceeds it, and the "
-        "median of the seconds, on a machine that others used at the same time. Beside it the best of the partitioners "
+        f"The default with seeds {SEEDS[0]} to {SEEDS[-1]}: the lowest (P), by how much the highest exceeds it, and "
+        "the median of the seconds, on a machine whose cores others used too. Beside it the best of the partitioners "
         "(METIS, KaHIP, Mt-KaHyPar at 3, 30 and 100 % imbalance), of 1,000 greedy descents and of 10 annealings, among "
         "partitions whose clusters are large enough.", "",
-        f"Of {len(rows)} problems, all seeds agree on {n_agreeing}, and no seed ends above the others on {n_lowest}.", "",
+        f"Of {len(rows)} problems, all seeds agree on {n_agreeing}, and no seed ends above the others on {n_lowest}.",
+        "",
         f"- machine: {machine['cpus']} cores, {machine['platform']}", f"- commit: {commits}", "",
         table(head, rows), "",
     ])  # fmt: skip

@@ -1,6 +1,6 @@
-"""Uneven and weighted graphs beyond the small ones: a ladder of mixtures and planted partitions whose largest cluster is
-1 to 20 times the smallest, and graphs with varying weights. The default beside the longer search, the paper's starts, a
-start from the planted partition, and partitioners. Records go to docs/results/uneven.jsonl, the page beside it is
+"""Uneven and weighted graphs beyond the small ones: a ladder of mixtures and planted partitions whose largest cluster
+is 1 to 20 times the smallest, and graphs with varying weights. The default beside the longer search, the paper's
+starts, a start from the planted partition, and partitioners. Records go to docs/results/uneven.jsonl, the page beside it is
 written from them; a graph that the file already holds is not run again.
 
     TAUTCUT_DATA=folder-of-the-data-sets python benchmarks/uneven.py
@@ -133,10 +133,10 @@ def page(records: list[RunRecord]) -> str:
     head = ["graph", "vertices", "R", "(P) of the default, each seed", "smallest cluster", "best of the others", "by"]
     return "\n".join([
         "# Uneven and weighted graphs", "",
-        "(P) of the default with three seeds, beside the lowest of `search=\"thorough\"`, the paper's 31 starts, a start "
+        "(P) of the default with three seeds, beside the lowest of `thorough`, the paper's 31 starts, a start "
         "from the planted partition and Mt-KaHyPar at 3, 30 and 100 % imbalance (on weighted graphs: METIS, KaHIP and "
-        "Mt-KaHyPar) among partitions whose clusters have a quarter of the mean size. The last column is by how much the "
-        "worst seed is above it.", "",
+        "Mt-KaHyPar) among partitions whose clusters have a quarter of the mean size. The last column is by how much "
+        "the worst seed is above it.", "",
         f"Of {len(rows)} graphs, no seed is above the others on {n_lowest}.", "",
         f"- machine: {machine['cpus']} cores, {machine['platform']}", f"- commit: {commits}", "",
         table([*head, "above it"], rows), "",

@@ -293,8 +293,8 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         The share of all points that each cluster is expected to hold; the shares sum to 1. They move the balance of
         the cut (λ_r = (1 − π_r) / π_r) and do not force sizes. None expects equal shares, the paper's λ = R − 1.
     init : {"auto", "multilevel", "ncut-seeds", "ncut", "random"} or array (n_samples, n_clusters), default "auto"
-        Where runs start. "auto" is "multilevel" on the processor and "ncut-seeds" on a GPU. The others mean the same
-        on every device:
+        Where runs start. "auto" is starts of several kinds up to 2,000 points, above "multilevel" on the processor and
+        "ncut-seeds" on a GPU. The others mean the same on every device:
 
         - "multilevel": a partition by a multilevel graph partitioner;
         - "ncut-seeds": one random point of each cluster of the normalised cut, spread over the graph (the paper's
@@ -303,8 +303,8 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         - "random": noise;
         - an array: your own memberships, one row for each point; they are projected onto the simplex.
     n_init : int or "auto", default "auto"
-        How many starts to make; the partition of the lowest energy wins. "auto" takes 2 to 8 multilevel starts, more on
-        smaller graphs, 15 drawn starts on a GPU, and 1 where all starts would be alike or each would be solved in
+        How many starts to make; the partition of the lowest energy wins. "auto" takes 16 starts up to 2,000 points, 2
+        to 8 multilevel starts above, more on smaller graphs, 15 drawn starts on a GPU, and 1 where all starts would be alike or each would be solved in
         full; `search="thorough"` doubles those that the search begins with.
     algorithm : {"fast", "paper"}, default "fast"
         "paper" is Algorithm 1 as printed, run until the relaxed energy stops changing. "fast" takes shorter steps, and
@@ -356,7 +356,8 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     history_ : tuple of Step
         The course of that run: a line for each outer step, with iterations, relaxed energy and energy.
     result_ : Result
-        The whole result: problem, partition, memberships, status, history, and the last F of Algorithm 1.
+        The whole result: problem, partition, memberships, status, history, the last F of Algorithm 1, and how many
+        starts agree (`result_.agreement`).
     strain_ : Strain
         Whether the sizes that were expected, rather than the graph, decided some clusters: `strain_.is_strained`, and
         `strain_.finding`, which says what `class_prior` could do. Computed when it is asked for.
