@@ -1,7 +1,7 @@
 """Uneven and weighted graphs beyond the small ones: a ladder of mixtures and planted partitions whose largest cluster
 is 1 to 20 times the smallest, and graphs with varying weights. The default beside the longer search, the paper's
-starts, a start from the planted partition, and partitioners. Records go to docs/results/uneven.jsonl, the page beside it is
-written from them; a graph that the file already holds is not run again.
+starts, a start from the planted partition, and partitioners. Records go to docs/results/uneven.jsonl, the page beside
+it is written from them; a graph that the file already holds is not run again.
 
     TAUTCUT_DATA=folder-of-the-data-sets python benchmarks/uneven.py
 """

@@ -304,8 +304,8 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         - an array: your own memberships, one row for each point; they are projected onto the simplex.
     n_init : int or "auto", default "auto"
         How many starts to make; the partition of the lowest energy wins. "auto" takes 16 starts up to 2,000 points, 2
-        to 8 multilevel starts above, more on smaller graphs, 15 drawn starts on a GPU, and 1 where all starts would be alike or each would be solved in
-        full; `search="thorough"` doubles those that the search begins with.
+        to 8 multilevel starts above, more on smaller graphs, 15 drawn starts on a GPU, and 1 where all starts would be
+        alike or each would be solved in full; `search="thorough"` doubles those that the search begins with.
     algorithm : {"fast", "paper"}, default "fast"
         "paper" is Algorithm 1 as printed, run until the relaxed energy stops changing. "fast" takes shorter steps, and
         also stops once the partition no longer improves.
