@@ -128,7 +128,7 @@ def page(records: list[RunRecord]) -> str:
             "yes" if is_lowest else "**no**", f"{median(r.seconds for r in mine):.2f}",
         ])  # fmt: skip
     machine = records[-1].machine
-    commits = ", ".join(dict.fromkeys(record.commit or "unknown" for record in records))
+    commits = ", ".join(dict.fromkeys((record.commit or "unknown")[:12] for record in records))
     head = ["graph", "vertices", "(P)", "spread over seeds", "best of the others", "by", "every seed as low", "seconds"]
     return "\n".join([
         "# Small graphs", "",

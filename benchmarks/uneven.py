@@ -129,7 +129,7 @@ def page(records: list[RunRecord]) -> str:
             str(smallest), f"{rival.energy:.5g}", rival.method, "≤ 0" if excess <= AGREED else f"**{excess:.1e}**",
         ])  # fmt: skip
     machine = records[-1].machine
-    commits = ", ".join(dict.fromkeys(record.commit or "unknown" for record in records))
+    commits = ", ".join(dict.fromkeys((record.commit or "unknown")[:12] for record in records))
     head = ["graph", "vertices", "R", "(P) of the default, each seed", "smallest cluster", "best of the others", "by"]
     return "\n".join([
         "# Uneven and weighted graphs", "",

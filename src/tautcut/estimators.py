@@ -293,7 +293,7 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         The share of all points that each cluster is expected to hold; the shares sum to 1. They move the balance of
         the cut (λ_r = (1 − π_r) / π_r) and do not force sizes. None expects equal shares, the paper's λ = R − 1.
     init : {"auto", "multilevel", "ncut-seeds", "ncut", "random"} or array (n_samples, n_clusters), default "auto"
-        Where runs start. "auto" is starts of several kinds up to 2,000 points, above "multilevel" on the processor and
+        Where runs start. "auto" is starts of several kinds on small graphs, else "multilevel" on the processor and
         "ncut-seeds" on a GPU. The others mean the same on every device:
 
         - "multilevel": a partition by a multilevel graph partitioner;
@@ -303,8 +303,8 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         - "random": noise;
         - an array: your own memberships, one row for each point; they are projected onto the simplex.
     n_init : int or "auto", default "auto"
-        How many starts to make; the partition of the lowest energy wins. "auto" takes 16 starts up to 2,000 points, 2
-        to 8 multilevel starts above, more on smaller graphs, 15 drawn starts on a GPU, and 1 where all starts would be
+        How many starts to make; the partition of the lowest energy wins. "auto" takes 16 starts on small graphs, 2 to
+        8 multilevel starts on others, more on smaller ones, 15 drawn starts on a GPU, and 1 where all starts would be
         alike or each would be solved in full; `search="thorough"` doubles those that the search begins with.
     algorithm : {"fast", "paper"}, default "fast"
         "paper" is Algorithm 1 as printed, run until the relaxed energy stops changing. "fast" takes shorter steps, and

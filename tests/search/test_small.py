@@ -21,7 +21,7 @@ from tautcut.kernels.cpu import enumeration
 from tautcut.problem import Partition
 from tautcut.search import small
 from tautcut.search.driver import best_of_starts
-from tautcut.search.plan import SMALL, Plan, Task
+from tautcut.search.plan import SMALL, SMALL_EDGES, Plan, Task
 from tautcut.search.population import is_better
 
 
@@ -186,7 +186,9 @@ def test_only_the_own_start_of_a_small_graph_is_taken() -> None:
     assert not Task(problem, Plan(algorithm="paper")).is_small
     assert not Task(problem, Plan(search="none")).is_small
     assert not Task(Problem(problem.graph, 3, labels=np.r_[0, 1, 2, np.full(57, -1)]), Plan()).is_small
-    large = Graph.from_edges([(i, i + 1) for i in range(SMALL)])
+    light = Graph.from_edges([(i, i + 1) for i in range(SMALL)])
+    assert Task(Problem(light, 2), Plan()).is_small
+    large = Graph.from_edges([(i, i + 1) for i in range(SMALL_EDGES // 2 + 1)])
     assert not Task(Problem(large, 2), Plan()).is_small
 
 

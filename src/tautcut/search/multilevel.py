@@ -120,7 +120,7 @@ class MultilevelSearcher:
         n = len(population)
         self.n_children = min(self._effort.combinations, n * (n - 1) // 2)
         if self._annealing and n > 1:  # a child that is annealed is another one each time
-            self.n_children = self._effort.annealed_children
+            self.n_children = self._effort.annealed_children * n
         lowest, n_stale = population[0], 0
         rngs = rng.spawn(self.n_children)
         for begin in range(0, len(rngs), _GENERATION):

@@ -24,7 +24,8 @@ ALGORITHMS = ("fast", "paper")
 INITS = ("auto", "multilevel", "ncut-seeds", "ncut", "random")
 
 SMALLEST_SHARE = 0.25  # of a cluster's expected size: the default of min_cluster_size
-SMALL = 2000  # vertices up to which a graph is solved and not only searched (decision 0027)
+SMALL = 2000  # vertices up to which a graph is solved and not only searched (decision 0027),
+SMALL_EDGES = 100_000  # or directed edges
 _PATIENCE = 25  # inner iterations without progress after which the fast algorithm has settled
 _FAST_INNER = 25  # inner iterations of an outer step in the fast algorithm (decision 0013)
 
@@ -37,7 +38,7 @@ class Effort:
     is_refined: bool = False  # whether what Algorithm 1 finds is refined by moves of single vertices
     children: int = 0  # that merge two clusters and split another, on each coarsest level (decision 0012)
     combinations: int = 0  # of two partitions, at most
-    annealed_children: int = 0  # where the graph is not large, at most (decision 0029)
+    annealed_children: int = 0  # for each start, where the graph is not large, at most (decision 0029)
     generations: int = 0  # of children on a GPU (decision 0022)
     small_children: int = 0  # on a small graph, at most (decision 0027)
     polishes: int = 0  # rounds of Algorithm 1 from the best partition, each with a refinement, while they help
@@ -48,11 +49,11 @@ class Effort:
 EFFORTS = {
     "none": Effort(),
     "short": Effort(
-        start_factor=1, is_refined=True, children=40, combinations=24, annealed_children=32, generations=16, polishes=1,
+        start_factor=1, is_refined=True, children=40, combinations=24, annealed_children=4, generations=16, polishes=1,
         small_children=240, strong_if_noisy=(0.03,),
     ),
     "thorough": Effort(
-        start_factor=2, is_refined=True, children=80, combinations=120, annealed_children=256, generations=64,
+        start_factor=2, is_refined=True, children=80, combinations=120, annealed_children=8, generations=64,
         polishes=5, small_children=960, strong=(0.03, 0.1, 0.3),
     ),
 }  # fmt: skip
@@ -118,7 +119,8 @@ class Task:
         """Whether the graph is to be solved by the search of small graphs, before Algorithm 1 runs (decision 0027)."""
         problem, plan = self.problem, self.plan
         is_own = isinstance(plan.init, str) and plan.init == "auto" and plan.algorithm == "fast"
-        return is_own and self.effort.small_children > 0 and problem.n_vertices <= SMALL and problem.numerator == "tv"
+        is_light = problem.n_vertices <= SMALL or problem.graph.indices.size <= SMALL_EDGES
+        return is_own and is_light and self.effort.small_children > 0 and problem.numerator == "tv"
 
     def init(self, own: str) -> str | ArrayLike:
         """The plan's `init`, "auto" being a searcher's own; where labels are fixed, every named start is theirs."""
