@@ -31,7 +31,7 @@ def is_better(challenger: Partition, champion: Partition, smallest: IntArray) ->
 
 def is_same(one: Partition, other: Partition) -> bool:
     """Whether two partitions have the same (P), up to rounding; infinite energies are the same."""
-    return not abs(one.energy - other.energy) > _SAME * max(one.energy, other.energy)
+    return not abs(one.energy - other.energy) > _SAME * min(one.energy, other.energy)
 
 
 def _rank(partition: Partition, smallest: IntArray) -> tuple[bool, float]:
