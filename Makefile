@@ -10,7 +10,7 @@ ARGS ?=
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 BENCH := NUMBA_CACHE_DIR='$(CURDIR)/build/numba-bench' $(BENCH_VENV)/bin/python
-PEERS := graphlearning==1.7.5 scikit-network leidenalg igraph mtkahypar kahip pymetis umap-learn hdbscan
+PEERS := graphlearning==1.7.5 scikit-network leidenalg igraph networkx mtkahypar kahip pymetis umap-learn hdbscan
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
