@@ -55,7 +55,9 @@ def test_a_default_fit_gives_the_same_bits_at_any_number_of_threads(graph, monke
 
 
 @pytest.mark.parametrize(
-    "knobs", [{"init": "multilevel"}, {"init": "random", "search": "none", "n_init": 2, "max_iter": 30}], ids=["search", "solve"]
+    "knobs",
+    [{"init": "multilevel"}, {"init": "random", "search": "none", "n_init": 2, "max_iter": 30}],
+    ids=["search", "solve"],
 )
 def test_starts_in_processes_of_their_own_give_the_same_bits(graph, monkeypatch, knobs):
     plain, asked = joblib.Parallel.__call__, []

@@ -89,15 +89,17 @@ class MultilevelSearcher:
         """Each multilevel start, in their order; in threads, or in processes where n_jobs asks for it."""
         if self._task.plan.n_jobs in (None, 1):
             return in_threads(lambda one: self._start(*one), list(enumerate(generators)))
-        return self._in_processes(self._start, enumerate(generators))
+        return self._in_processes(self._silent()._start, enumerate(generators))
 
     def _solved(self, starts: Iterable[tuple[FloatArray, int]]) -> Iterator[Result]:
         """Each start solved, in their order, as soon as it is there; in processes where n_jobs asks for it."""
         if self._task.plan.n_jobs in (None, 1):
             return starmap(self.solve, starts)
-        # a bar cannot be drawn from another process
-        silent = MultilevelSearcher(Task(self._task.problem, self._task.plan, deadline=self._task.deadline))
-        return self._in_processes(silent.solve, starts)
+        return self._in_processes(self._silent().solve, starts)
+
+    def _silent(self) -> MultilevelSearcher:
+        """The same without observers: a bar cannot be drawn from another process."""
+        return MultilevelSearcher(Task(self._task.problem, self._task.plan, deadline=self._task.deadline))
 
     def _in_processes(self, work: Callable[..., Item], arguments: Iterable[tuple[Any, ...]]) -> Iterator[Item]:
         from joblib import Parallel, delayed
