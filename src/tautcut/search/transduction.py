@@ -22,6 +22,7 @@ from tautcut.errors import InterruptedRunWarning
 from tautcut.graph import Graph
 from tautcut.graph.laplacian import harmonic
 from tautcut.interrupts import apart
+from tautcut.kernels.cpu import compiling
 from tautcut.kernels.cpu.moves import settle
 from tautcut.problem import Problem, cuts, lam_of_prior
 from tautcut.search.certainty import class_probabilities
@@ -98,7 +99,7 @@ def transduce(
     problem = Problem(graph, n_classes, lam_of_prior(shares, n_classes), labels)
     result = best_of_starts(problem, plan, rng=rng, observers=observers)
     task = Task(problem, plan)
-    if task.effort.is_refined and result.status is not Status.INTERRUPTED:
+    if task.effort.is_refined and compiling.is_available() and result.status is not Status.INTERRUPTED:
         refined = partial(heed, result, evidence, task.smallest)
         try:
             result = apart(refined)
