@@ -31,8 +31,8 @@ from tautcut.search.plan import Plan, Task
 
 _BACKGROUND_ROUNDS = 10
 # From which distance on shares are told from equal ones, and up to which they are believed (decision 0024).
-_CHANCE, _CHANCE_DECAY, _LEAST_SURPRISE = 0.5, 0.55, 0.2
-_NOISE, _NOISE_DECAY, _MOST_NOISE = 2.2, 0.7, 0.25
+_CHANCE, _CHANCE_DECAY, _LEAST_SURPRISE = 0.48, 0.55, 0.2
+_NOISE, _NOISE_DECAY, _MOST_NOISE = 12.0, 0.4, 0.165
 _CREDIBLE, _CREDIBLE_GROWTH = 0.9, 0.3
 _STRENGTH = 2.0  # of the labels' evidence, in the vertex's own degree (decision 0025)
 
@@ -80,7 +80,7 @@ class Evidence:
         shares /= shares.sum()
         per_class = R / (1.0 / np.bincount(self.labels[self.labels >= 0], minlength=R)).sum()
         noise = min(cuts(self.graph, nearest, R).sum() / max(self.graph.degrees.sum(), 1e-300), _MOST_NOISE)
-        surprising = _CHANCE * per_class**-_CHANCE_DECAY + _NOISE * noise * per_class**-_NOISE_DECAY
+        surprising = _CHANCE * per_class**-_CHANCE_DECAY + _NOISE * noise**2 * per_class**-_NOISE_DECAY
         credible = _CREDIBLE * per_class**_CREDIBLE_GROWTH
         distance = np.abs(shares - 1.0 / R).sum()
         is_told = max(surprising, _LEAST_SURPRISE) < distance <= credible
