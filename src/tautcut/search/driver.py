@@ -24,6 +24,7 @@ from tautcut.interrupts import apart
 from tautcut.kernels import devices
 from tautcut.kernels.cpu import compiling
 from tautcut.problem import Partition, Problem
+from tautcut.search import partitioners
 from tautcut.search.generations import GenerationSearcher
 from tautcut.search.multilevel import MultilevelSearcher
 from tautcut.search.plan import Plan, Task
@@ -111,8 +112,9 @@ def _result_in_units(result: Result, problem: Problem, unit: float) -> Result:
 def _searcher_for(task: Task) -> Searcher:
     is_on_gpu = devices.runs_on_gpu(task.problem, task.plan.device)
     on_device = (GenerationSearcher if is_on_gpu else MultilevelSearcher)(task)
-    # Without Numba, the search of a GPU serves small graphs too (decision 0022).
-    return SmallSearcher(task, on_device.solve) if task.is_small and compiling.is_available() else on_device
+    # Without Numba or a partitioner, the search of a GPU serves small graphs too (decision 0022).
+    is_equipped = not is_on_gpu or (compiling.is_available() and partitioners.is_available())
+    return SmallSearcher(task, on_device.solve) if task.is_small and is_equipped else on_device
 
 
 def _search(searcher: Searcher, task: Task, best: _Best, rng: np.random.Generator) -> None:

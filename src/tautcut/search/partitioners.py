@@ -47,6 +47,11 @@ def partition_level(
     return fill_empty(labels, shares.size)
 
 
+def is_available() -> bool:
+    """Whether a multilevel partitioner is installed."""
+    return _is_installed("pymetis") or _is_installed("mtkahypar")
+
+
 def strong_partition(problem: Problem, *, imbalance: float) -> IntArray | None:
     """A lower cut than the multilevel start's, in many times its time: Mt-KaHyPar's deterministic quality preset.
 

@@ -34,7 +34,7 @@ _BACKGROUND_ROUNDS = 10
 _CHANCE, _CHANCE_DECAY, _LEAST_SURPRISE = 0.51, 0.32, 0.2
 _NOISE, _NOISE_DECAY, _MOST_NOISE = 13.0, 0.8, 0.17
 _CREDIBLE, _CREDIBLE_GROWTH = 0.9, 0.3
-_STRENGTH = 1.5  # of the labels' evidence, in the vertex's own degree (decision 0025)
+_STRENGTH = 1.5  # of the evidence of many labels, in the vertex's own degree (decision 0025)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +67,13 @@ class Evidence:
     def n_classes(self) -> int:
         return int(self.values.shape[1])
 
+    @property
+    def per_class(self) -> float:
+        """How many labels a class has: the harmonic mean."""
+        return float(
+            self.n_classes / (1.0 / np.bincount(self.labels[self.labels >= 0], minlength=self.n_classes)).sum()
+        )
+
     def shares(self) -> FloatArray:
         """The share of the vertices that each class holds, or equal shares where the labels are too few to tell.
 
@@ -74,11 +81,10 @@ class Evidence:
         before it is taken for more than chance; and one that leaves next to nothing to most classes is a failed
         propagation (decision 0024).
         """
-        R = self.n_classes
+        R, per_class = self.n_classes, self.per_class
         nearest = np.where(self.labels >= 0, self.labels, self.values.argmax(axis=1))
         shares = np.bincount(nearest[self.is_reached | (self.labels >= 0)], minlength=R).astype(np.float64)
         shares /= shares.sum()
-        per_class = R / (1.0 / np.bincount(self.labels[self.labels >= 0], minlength=R)).sum()
         noise = min(cuts(self.graph, nearest, R).sum() / max(self.graph.degrees.sum(), 1e-300), _MOST_NOISE)
         surprising = _CHANCE * per_class**-_CHANCE_DECAY + _NOISE * noise**2 * per_class**-_NOISE_DECAY
         credible = _CREDIBLE * per_class**_CREDIBLE_GROWTH
@@ -116,11 +122,15 @@ def transduce(
 def heed(result: Result, evidence: Evidence, smallest: IntArray) -> Result:
     """The partition after a descent of its cut with one more vertex per class, joined to all by the evidence.
 
-    The balanced cut alone leaves a label alone in a sea of another class where going round it is cheap. A class that
-    is large enough stays so, or nothing is moved.
+    The balanced cut alone leaves a label alone in a sea of another class where going round it is cheap. The fewer the
+    labels, the weaker the pull: a single one that no other confirms has none. A class that is large enough stays so, or
+    nothing is moved.
     """
     problem, partition = result.problem, result.partition
-    pull = _STRENGTH * problem.graph.degrees[:, None] * np.maximum(evidence.values, 0.0)
+    strength = _STRENGTH * (1.0 - 1.0 / evidence.per_class)
+    if not strength:  # the bare cut would overrule the balance
+        return result
+    pull = strength * problem.graph.degrees[:, None] * np.maximum(evidence.values, 0.0)
     labels = settle(problem.graph, partition.labels, pull, problem.is_labelled)
     settled = problem.partition(labels)
     if ((settled.sizes < smallest) & (partition.sizes >= smallest)).any():
