@@ -78,9 +78,9 @@ def test_what_the_text_says_of_the_claims_is_so() -> None:
     clean = [one["accuracy"] for one in ours if one.get("wrong_share") == 0]
     for is_systematic in (0.0, 1.0):
         noisy = [one for one in ours if one.get("wrong_share") and one["is_systematic"] == is_systematic]
-        few = [one["accuracy"] for one in noisy if one["wrong_share"] <= 0.2]
-        assert sum(few) / len(few) > sum(clean) / len(clean) - 0.02
         assert all(one["mended"] == 0 for one in noisy)
+        noisy = [one for one in noisy if one["wrong_share"] <= 0.2]
+        assert sum(one["accuracy"] for one in noisy) / len(noisy) > sum(clean) / len(clean) - 0.02
         assert sum(one["wrong_doubted"] for one in noisy) / len(noisy) > 0.95
         assert sum(one["right_doubted"] for one in noisy) / len(noisy) < 0.1
 
