@@ -1,9 +1,9 @@
 """Classes of uneven sizes and labels from few to many: how often the classifier is right by its own estimate of the
 shares, by equal and by the true shares, beside label spreading, Laplace and Poisson learning on the same graphs and
-labels; and whether its certainty means what it says. Records go to docs/results/labels.jsonl, labels.md is written
-from them. `--fit` fits the scale of the certainty on the same data and prints it.
+labels; and whether its certainty means what it says. Records go to docs/results, a file labels-NAME.jsonl for each data
+set; `--page` writes labels.md from them, and `--fit` fits the scale of the certainty on the same data and prints it.
 
-    TAUTCUT_DATA=folder-of-the-data-sets python benchmarks/labels.py [--only digits,mnist] [--fit]
+    TAUTCUT_DATA=folder-of-the-data-sets python benchmarks/labels.py [--only digits,mnist] [--page | --fit]
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tautcut.records import RunRecord, append_record, read_records, run_estimato
 from tautcut.search.certainty import features
 from tautcut.search.transduction import Evidence
 
-RECORDS = Path(__file__).resolve().parents[1] / "docs" / "results" / "labels.jsonl"
+RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
 
 SETS = {"digits": None, "optdigits": None, "pendigits": None, "mnist": 6_000, "20news": 8_000}  # points at most
 RATIOS = {"1:1": 1.0, "3:1": 3.0, "5:1": 5.0, "10:1": 10.0, "tail": 20.0}
@@ -47,17 +47,20 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(SETS), help="data sets, separated by commas")
     parser.add_argument("--fit", action="store_true", help="fit the scale of the certainty, and record nothing")
     parser.add_argument("--page", action="store_true", help="write the page from the records there are")
-    parser.add_argument("--out", type=Path, default=RECORDS)
     asked = parser.parse_args()
     names = asked.only.split(",")
     if asked.fit:
         print(fitted_scale(names))
-    elif not asked.page:
-        for record in (record for name in names for record in records_of(name)):
-            append_record(asked.out, record)
+        return
+    for name in () if asked.page else names:
+        path = RESULTS / f"labels-{name}.jsonl"
+        path.unlink(missing_ok=True)
+        for record in records_of(name):
+            append_record(path, record)
             print(record.data, record.method, record.n_labelled, record.seed, record.measures, flush=True)
     if asked.page:
-        asked.out.with_suffix(".md").write_text(page(read_records(asked.out)), encoding="utf-8")
+        records = [record for name in SETS for record in read_records(RESULTS / f"labels-{name}.jsonl")]
+        (RESULTS / "labels.md").write_text(page(records), encoding="utf-8")
 
 
 # ---------------------------------------------------------------- data
@@ -116,7 +119,8 @@ def ours(graph: Graph, points: Points, given: Any, seed: int) -> Iterator[RunRec
         measures = accuracy(fitted.transduction_, given, points.truth)
         if method == "auto":
             measures |= certainty(fitted.confidence_, fitted.transduction_ == points.truth, given)
-        yield replace(record, method=f"tautcut, {method}", measures=measures)
+        told = {name: record.settings[name] for name in ("affinity", "class_prior")}  # all else is by default
+        yield replace(record, method=f"tautcut, {method}", settings=told, measures=measures)
 
 
 def rivals(graph: Graph, points: Points, given: Any, seed: int) -> Iterator[RunRecord]:
@@ -187,7 +191,7 @@ def page(records: list[RunRecord]) -> str:
         "10-nearest-neighbour graph and the same labels, so many of each class (at most half of a small one). Every "
         'second class is thinned to a third, a fifth or a tenth; "tail" goes down to a twentieth, geometrically. '
         "`class_prior` is estimated (auto, the default), equal or the true one, which no user knows. Rendered by "
-        "`benchmarks/labels.py --page` from `labels.jsonl`.",
+        "`benchmarks/labels.py --page` from the records beside it.",
         f"- {last.machine['platform']}, {last.machine['cpus']} cores\n- {versions}\n- commit: {last.commit}",
         accuracy_table(records),
         "## Does the certainty mean what it says?",

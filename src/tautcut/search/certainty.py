@@ -11,6 +11,7 @@ from scipy.special import expit
 
 from tautcut.arrays import FloatArray, IntArray, SparseMatrix
 from tautcut.graph import Graph
+from tautcut.search.starts import indicator
 
 # The log-odds of a right label are these times `features`, fitted by benchmarks/labels.py (decision 0026).
 SCALE = (0.604, 0.676, 1.025, 2.821, 0.307, -0.124, 0.056, -4.061)
@@ -25,10 +26,9 @@ def class_probabilities(
     `labels` are those of the classification, `given` the ones it began with (−1 where unknown), `evidence` is how these
     spread, ≥ 0, and `is_even` whether the classes were expected to be of equal size. A given label has all of its row.
     """
-    odds = features(graph, labels, given, evidence, is_even=is_even) @ np.array(SCALE)
-    certainty = np.where(given >= 0, 1.0, expit(odds))
-    around = _around(graph, labels, evidence.shape[1])
-    others = _shares(np.where(_indicator(labels, evidence.shape[1]) > 0, 0.0, around + _shares(evidence)))
+    rows, around = _measured(graph, labels, given, evidence, is_even=is_even)
+    certainty = np.where(given >= 0, 1.0, expit(rows @ np.array(SCALE)))
+    others = _shares(np.where(indicator(labels, evidence.shape[1]) > 0, 0.0, around + _shares(evidence)))
     return _with_largest(certainty, labels, others)
 
 
@@ -39,19 +39,17 @@ def features(graph: Graph, labels: IntArray, given: IntArray, evidence: FloatArr
     the neighbourhood the two agree; and of the whole run, the edge weight inside the classes, the labels per class, and
     whether the classes are expected to be uneven.
     """
-    n, R = evidence.shape
-    walk = _walk(graph)
-    agreement = np.asarray(walk @ (evidence.argmax(axis=1) == labels).astype(np.float64))
-    inside = np.asarray(walk @ _indicator(labels, R))[np.arange(n), labels]
-    per_class = float(np.log(R / (1.0 / np.bincount(given[given >= 0], minlength=R)).sum()))
-    of_run = (inside.mean(), per_class, float(not is_even), float(not is_even) * per_class, 1.0)
-    local = (_log_ratio(_around(graph, labels, R), labels), _log_ratio(_shares(evidence), labels), agreement)
-    return np.column_stack([*local, *(np.full(n, value) for value in of_run)])
+    return _measured(graph, labels, given, evidence, is_even=is_even)[0]
+
+
+def labels_per_class(given: IntArray, n_classes: int) -> float:
+    """How many labels a class has: the harmonic mean, which the class with the fewest decides most."""
+    return float(n_classes / (1.0 / np.bincount(given[given >= 0], minlength=n_classes)).sum())
 
 
 def label_quality(graph: Graph, labels: IntArray, given: IntArray) -> FloatArray:
     """The share of the edge weight of each labelled vertex that goes to its own class; NaN where no label is given."""
-    same = np.asarray(_walk(graph) @ _indicator(labels, int(labels.max()) + 1))[np.arange(labels.size), labels]
+    same = np.asarray(_walk(graph) @ indicator(labels, int(labels.max()) + 1))[np.arange(labels.size), labels]
     return np.where((given >= 0) & (graph.degrees > 0), same, np.nan)
 
 
@@ -61,7 +59,7 @@ def _with_largest(certainty: FloatArray, labels: IntArray, others: FloatArray) -
     if R == 1:
         return np.ones((n, 1))
     certainty = np.maximum(certainty, (1.0 + 1e-6) / R)
-    even = np.where(_indicator(labels, R) > 0, 0.0, 1.0 / (R - 1))
+    even = np.where(indicator(labels, R) > 0, 0.0, 1.0 / (R - 1))
     rest = 1.0 - certainty
     room, wish = certainty - rest / (R - 1), rest * (others.max(axis=1) - 1.0 / (R - 1))
     kept = np.minimum(1.0, np.divide(0.999 * room, wish, out=np.ones(n), where=wish > 0))[:, None]
@@ -70,10 +68,19 @@ def _with_largest(certainty: FloatArray, labels: IntArray, others: FloatArray) -
     return np.asarray(rows / rows.sum(axis=1, keepdims=True))
 
 
-def _around(graph: Graph, labels: IntArray, n_classes: int) -> FloatArray:
-    """The shares of the classes two steps of a random walk away from each vertex."""
+def _measured(
+    graph: Graph, labels: IntArray, given: IntArray, evidence: FloatArray, *, is_even: bool
+) -> tuple[FloatArray, FloatArray]:
+    """The features, and the shares of the classes two steps of a random walk away from each vertex."""
+    n, R = evidence.shape
     walk = _walk(graph)
-    return np.asarray(walk @ (walk @ _indicator(labels, n_classes)))
+    beside = np.asarray(walk @ indicator(labels, R))
+    around = np.asarray(walk @ beside)
+    agreement = np.asarray(walk @ (evidence.argmax(axis=1) == labels).astype(np.float64))
+    inside, per_class = beside[np.arange(n), labels].mean(), float(np.log(labels_per_class(given, R)))
+    of_run = (inside, per_class, float(not is_even), float(not is_even) * per_class, 1.0)
+    local = (_log_ratio(around, labels), _log_ratio(_shares(evidence), labels), agreement)
+    return np.column_stack([*local, *(np.full(n, value) for value in of_run)]), around
 
 
 def _walk(graph: Graph) -> SparseMatrix:
@@ -81,10 +88,6 @@ def _walk(graph: Graph) -> SparseMatrix:
     degrees = graph.degrees
     inverse = np.divide(1.0, degrees, out=np.zeros_like(degrees), where=degrees > 0)
     return sp.csr_matrix(sp.diags(inverse) @ graph.to_scipy())
-
-
-def _indicator(labels: IntArray, n_classes: int) -> FloatArray:
-    return np.asarray(labels[:, None] == np.arange(n_classes)).astype(np.float64)
 
 
 def _shares(rows: FloatArray) -> FloatArray:
@@ -96,5 +99,5 @@ def _shares(rows: FloatArray) -> FloatArray:
 def _log_ratio(shares: FloatArray, labels: IntArray) -> FloatArray:
     """The logarithm of each label's share over the largest of the others."""
     own = shares[np.arange(labels.size), labels]
-    rivals = np.where(_indicator(labels, shares.shape[1]) > 0, 0.0, shares).max(axis=1)
+    rivals = np.where(indicator(labels, shares.shape[1]) > 0, 0.0, shares).max(axis=1)
     return np.asarray(np.log((own + _FLOOR) / (rivals + _FLOOR)))

@@ -55,7 +55,7 @@ def start_maker(
 
 def soften(labels: IntArray, n_clusters: int, softness: float = SOFTNESS) -> FloatArray:
     """The indicator of a partition, moved towards the barycentre: (1 − s) e_r + s/R."""
-    return (1 - softness) * _indicator(labels, n_clusters) + softness / n_clusters
+    return (1 - softness) * indicator(labels, n_clusters) + softness / n_clusters
 
 
 def _multilevel(problem: Problem, spectral: Spectral, rng: np.random.Generator) -> StartMaker:
@@ -85,7 +85,7 @@ def seed_vertices(clusters: IntArray, n_clusters: int, *, rng: np.random.Generat
 def _ncut(problem: Problem, spectral: Spectral, rng: np.random.Generator) -> StartMaker:
     def make(number: int, rng: np.random.Generator) -> FloatArray:
         labels = spectral.normalised_cut(problem.n_clusters, rng=rng)
-        return _indicator(fill_empty(labels, problem.n_clusters), problem.n_clusters)
+        return indicator(fill_empty(labels, problem.n_clusters), problem.n_clusters)
 
     return make
 
@@ -101,7 +101,7 @@ def _random(problem: Problem, spectral: Spectral, rng: np.random.Generator) -> S
 
 
 def _labels(problem: Problem, spectral: Spectral, rng: np.random.Generator) -> StartMaker:
-    propagated = spectral.diffuse(_indicator(problem.labels, problem.n_clusters))
+    propagated = spectral.diffuse(indicator(problem.labels, problem.n_clusters))
     return lambda number, rng: propagated
 
 
@@ -114,6 +114,6 @@ _MAKERS: dict[str, Callable[[Problem, Spectral, np.random.Generator], StartMaker
 }
 
 
-def _indicator(labels: IntArray, n_clusters: int) -> FloatArray:
+def indicator(labels: IntArray, n_clusters: int) -> FloatArray:
     """Rows e_r; zero where the label is −1."""
     return np.asarray(labels[:, None] == np.arange(n_clusters)).astype(np.float64)

@@ -25,7 +25,7 @@ from tautcut.interrupts import apart
 from tautcut.kernels.cpu import compiling
 from tautcut.kernels.cpu.moves import settle
 from tautcut.problem import Problem, cuts, lam_of_prior
-from tautcut.search.certainty import class_probabilities
+from tautcut.search.certainty import class_probabilities, labels_per_class
 from tautcut.search.driver import agreeing_memberships, best_of_starts
 from tautcut.search.plan import Plan, Task
 
@@ -67,13 +67,6 @@ class Evidence:
     def n_classes(self) -> int:
         return int(self.values.shape[1])
 
-    @property
-    def per_class(self) -> float:
-        """How many labels a class has: the harmonic mean."""
-        return float(
-            self.n_classes / (1.0 / np.bincount(self.labels[self.labels >= 0], minlength=self.n_classes)).sum()
-        )
-
     def shares(self) -> FloatArray:
         """The share of the vertices that each class holds, or equal shares where the labels are too few to tell.
 
@@ -81,7 +74,8 @@ class Evidence:
         before it is taken for more than chance; and one that leaves next to nothing to most classes is a failed
         propagation (decision 0024).
         """
-        R, per_class = self.n_classes, self.per_class
+        R = self.n_classes
+        per_class = labels_per_class(self.labels, R)
         nearest = np.where(self.labels >= 0, self.labels, self.values.argmax(axis=1))
         shares = np.bincount(nearest[self.is_reached | (self.labels >= 0)], minlength=R).astype(np.float64)
         shares /= shares.sum()
@@ -116,7 +110,8 @@ def transduce(
         graph, result.partition.labels, labels, np.maximum(evidence.values, 0.0),
         is_even=np.allclose(problem.shares, 1.0 / n_classes),
     )  # fmt: skip
-    return replace(result, probabilities=probabilities)
+    # The labels make the one start, and the last pass leaves its energy: starts have nothing to agree on.
+    return replace(result, probabilities=probabilities, agreement=None)
 
 
 def heed(result: Result, evidence: Evidence, smallest: IntArray) -> Result:
@@ -127,7 +122,7 @@ def heed(result: Result, evidence: Evidence, smallest: IntArray) -> Result:
     nothing is moved.
     """
     problem, partition = result.problem, result.partition
-    strength = _STRENGTH * (1.0 - 1.0 / evidence.per_class)
+    strength = _STRENGTH * (1.0 - 1.0 / labels_per_class(evidence.labels, evidence.n_classes))
     if not strength:  # the bare cut would overrule the balance
         return result
     pull = strength * problem.graph.degrees[:, None] * np.maximum(evidence.values, 0.0)
