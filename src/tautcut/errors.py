@@ -11,6 +11,10 @@ class InputError(TautcutError, ValueError):
     """The input cannot be used; the message names the offending value and the fix."""
 
 
+class NotEnoughMemoryError(TautcutError, MemoryError):
+    """It would take more memory than there is; the message has the sum and the fix."""
+
+
 class EngineUnavailableError(TautcutError, ImportError):
     """An engine or partitioner was asked for by name and is not installed."""
 

@@ -1,0 +1,78 @@
+"""How much memory there is, and a sentence instead of a crash where more would be needed. It owns the budget that
+readers and fits keep to; what needs how much is known where it is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+
+import psutil
+
+from tautcut.errors import NotEnoughMemoryError
+
+_READING_SHARE = 0.5  # of what is free: the other half is for the work that follows
+_CONTROL_GROUP = Path("/sys/fs/cgroup")  # of a container: a limit that the system's own figures do not show
+
+_limit: ContextVar[int | None] = ContextVar("memory limit", default=None)
+
+
+@contextmanager
+def limited(n_bytes: int | None) -> Iterator[None]:
+    """In here readers and fits may take so much; None leaves it to what is free."""
+    token = _limit.set(n_bytes)
+    try:
+        yield
+    finally:
+        _limit.reset(token)
+
+
+def free() -> int:
+    """The bytes that this process may still take: of the machine, its container and its own limit the least."""
+    return int(max(0, min(psutil.virtual_memory().available, _left_in_container(), _left_in_process())))
+
+
+def for_reading() -> int:
+    """The bytes that the contents of a file may take."""
+    return int(_READING_SHARE * free()) if (limit := _limit.get()) is None else limit
+
+
+def for_work() -> int:
+    """The bytes that a graph, a search or a report may take."""
+    return free() if (limit := _limit.get()) is None else limit
+
+
+def foresee(need: float, room: int, what: str, fix: str) -> None:
+    """Refuse what would need more bytes than there is room for.
+
+    Parameters
+    ----------
+    need, room : bytes.
+    what : what they are needed for, as the sentence begins: "The neighbours of 70,000 points".
+    fix : a sentence that says what can be done about it.
+    """
+    if need > room:
+        raise NotEnoughMemoryError(f"{what} would take {_told(need)} of memory, and {_told(room)} are to be had. {fix}")
+
+
+def _told(n_bytes: float) -> str:
+    return f"{n_bytes / 2**30:,.1f} GiB" if n_bytes >= 2**27 else f"{n_bytes / 2**20:,.1f} MiB"
+
+
+def _left_in_container() -> float:
+    try:
+        limit, used = ((_CONTROL_GROUP / name).read_text().strip() for name in ("memory.max", "memory.current"))
+        return int(limit) - int(used)
+    except (OSError, ValueError):  # no container, or one without a limit ("max")
+        return float("inf")
+
+
+def _left_in_process() -> float:
+    try:
+        import resource  # not on Windows
+    except ImportError:
+        return float("inf")
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return float("inf") if limit == resource.RLIM_INFINITY else limit - psutil.Process().memory_info().vms

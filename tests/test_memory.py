@@ -1,0 +1,53 @@
+"""What is free, what may be taken of it, and the sentence that has the sum."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tautcut import memory
+from tautcut.errors import NotEnoughMemoryError
+
+
+def test_there_is_memory_and_reading_leaves_half_of_it():
+    assert 2**20 < memory.for_reading() <= 0.51 * max(memory.for_work(), memory.free())
+
+
+def test_a_limit_holds_inside_its_block():
+    with memory.limited(12345):
+        assert memory.for_reading() == memory.for_work() == 12345
+        with memory.limited(None):
+            assert memory.for_work() > 12345
+        assert memory.for_work() == 12345
+    assert memory.for_work() > 12345
+
+
+def test_what_fits_passes_and_what_does_not_says_the_sum():
+    memory.foresee(100, 100, "A table", "Take fewer rows.")
+    with pytest.raises(
+        NotEnoughMemoryError, match=r"A table would take 3\.0 GiB of memory, and 50\.0 MiB are .* Take fewer rows\."
+    ):
+        memory.foresee(3 * 2**30, 50 * 2**20, "A table", "Take fewer rows.")
+
+
+def test_the_error_is_a_memory_error():
+    assert issubclass(NotEnoughMemoryError, MemoryError)
+
+
+def test_a_limit_on_the_process_counts():
+    code = (
+        "import resource; resource.setrlimit(resource.RLIMIT_AS, (2**32, 2**32)); from tautcut import memory;"
+        "print(memory.free())"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 0 < int(found.stdout) < 2**32
+
+
+def test_the_limit_of_a_container_counts(tmp_path, monkeypatch):
+    monkeypatch.setattr(memory, "_CONTROL_GROUP", tmp_path)
+    without = memory.free()
+    (tmp_path / "memory.max").write_text("1000000\n")
+    (tmp_path / "memory.current").write_text("400000\n")
+    assert memory.free() == 600000 < without
+    (tmp_path / "memory.max").write_text("max\n")
+    assert memory.free() > 600000
