@@ -32,7 +32,7 @@ from tautcut.search.plan import Plan, Task
 _BACKGROUND_ROUNDS = 10
 # From which distance on shares are told from equal ones, and up to which they are believed (decision 0024).
 _CHANCE, _CHANCE_DECAY, _LEAST_SURPRISE = 0.51, 0.32, 0.2
-_NOISE, _NOISE_DECAY, _MOST_NOISE = 13.0, 0.8, 0.17
+_NOISE, _NOISE_DECAY, _MOST_NOISE = 13.0, 1.25, 0.25
 _CREDIBLE, _CREDIBLE_GROWTH = 0.9, 0.3
 _STRENGTH = 1.5  # of the evidence of many labels, in the vertex's own degree (decision 0025)
 
