@@ -3,10 +3,13 @@
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+import scipy.sparse as sp
 
-from tautcut import memory
+from tautcut import Graph, MTVClassifier, MTVClustering, knn_graph, memory
 from tautcut.errors import NotEnoughMemoryError
+from tautcut.suggestion import suggest_n_clusters
 
 
 def test_there_is_memory_and_reading_leaves_half_of_it():
@@ -51,3 +54,32 @@ def test_the_limit_of_a_container_counts(tmp_path, monkeypatch):
     assert memory.free() == 600000 < without
     (tmp_path / "memory.max").write_text("max\n")
     assert memory.free() > 600000
+
+
+RING = Graph.from_edges([(i, (i + 1) % 600) for i in range(600)])
+
+
+@pytest.mark.parametrize(
+    ("work", "told"),
+    [
+        (lambda: MTVClustering(300, affinity="precomputed").fit(RING), "300 clusters of 600 vertices with 600 edges"),
+        (lambda: MTVClustering(300, affinity="precomputed", search="none").fit(RING), "300 clusters of 600 vertices"),
+        (
+            lambda: MTVClassifier(affinity="precomputed").fit(RING, np.r_[np.arange(300), np.full(300, -1)]),
+            "300 clusters of 600 vertices",
+        ),
+        (lambda: suggest_n_clusters(RING, [240, 250]), "240 clusters of 600 vertices"),
+        (lambda: knn_graph(np.ones((600, 900)), 10), "The 10 nearest of 600 points in 900 dimensions"),
+        (lambda: Graph.from_any(np.ones((300, 300))), "A graph of 300 vertices"),
+        (lambda: Graph.from_any(sp.identity(60_000)), "A graph of 60,000 vertices"),
+        (lambda: Graph.from_edges([(0, 10**6)]), "A graph of 1,000,001 vertices"),
+    ],
+)
+def test_work_that_would_not_fit_is_refused_before_it_begins(work, told):
+    with memory.limited(10**6), pytest.raises(NotEnoughMemoryError, match=told):
+        work()
+
+
+def test_a_graph_of_more_vertices_than_any_memory_holds_is_refused_without_a_limit():
+    with pytest.raises(NotEnoughMemoryError, match="A graph of 1,000,000,000,001 vertices would take"):
+        Graph.from_edges([(0, 10**12)])

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from pathlib import Path
 
 import psutil
@@ -16,17 +15,18 @@ from tautcut.errors import NotEnoughMemoryError
 _READING_SHARE = 0.5  # of what is free: the other half is for the work that follows
 _CONTROL_GROUP = Path("/sys/fs/cgroup")  # of a container: a limit that the system's own figures do not show
 
-_limit: ContextVar[int | None] = ContextVar("memory limit", default=None)
+_limit: int | None = None  # of the whole process: a search runs in a thread of its own, and keeps to it too
 
 
 @contextmanager
 def limited(n_bytes: int | None) -> Iterator[None]:
     """In here readers and fits may take so much; None leaves it to what is free."""
-    token = _limit.set(n_bytes)
+    global _limit
+    before, _limit = _limit, n_bytes
     try:
         yield
     finally:
-        _limit.reset(token)
+        _limit = before
 
 
 def free() -> int:
@@ -36,12 +36,12 @@ def free() -> int:
 
 def for_reading() -> int:
     """The bytes that the contents of a file may take."""
-    return int(_READING_SHARE * free()) if (limit := _limit.get()) is None else limit
+    return int(_READING_SHARE * free()) if _limit is None else _limit
 
 
 def for_work() -> int:
     """The bytes that a graph, a search or a report may take."""
-    return free() if (limit := _limit.get()) is None else limit
+    return free() if _limit is None else _limit
 
 
 def foresee(need: float, room: int, what: str, fix: str) -> None:

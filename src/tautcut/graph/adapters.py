@@ -15,9 +15,12 @@ from numpy.typing import ArrayLike
 from tautcut.arrays import BoolArray, FloatArray, IntArray, SparseMatrix
 from tautcut.checks import real_dtype, whole_number
 from tautcut.errors import InputError
+from tautcut.memory import for_work, foresee
 
 # W_ij and W_ji that differ by no more than this fraction are the same weight up to rounding.
 ROUNDING = 1e-6
+# What making a graph takes at its peak (decision 0042).
+_BYTES_PER_ENTRY, _BYTES_PER_LISTED_EDGE, _BYTES_PER_VERTEX = 40, 130, 32
 
 
 def weight_matrix(obj: object) -> tuple[SparseMatrix, str]:
@@ -32,6 +35,7 @@ def weight_matrix(obj: object) -> tuple[SparseMatrix, str]:
     if isinstance(obj, list | tuple) or hasattr(obj, "__array__"):
         dense = _real(obj, "W")
         _check_square(dense.shape)
+        _foresee_graph(len(dense), int(np.count_nonzero(dense)) * _BYTES_PER_ENTRY)
         return sp.csr_matrix(dense), "np.maximum(W, W.T)"
     raise InputError(
         f"cannot make a graph from {type(obj).__name__!r}. Give a scipy sparse matrix, a square array, "
@@ -52,6 +56,7 @@ def matrix_of_edges(edges: ArrayLike, weights: ArrayLike | None, n_vertices: int
     if values.shape != (len(pairs),):
         raise InputError(f"weights must have one value per edge: shape ({len(pairs)},), not {values.shape}.")
     n = _vertex_count(pairs, n_vertices)
+    _foresee_graph(n, len(pairs) * _BYTES_PER_LISTED_EDGE)
     pairs, values = _merge_repeats(pairs, values)
     i, j = pairs.T
     return sp.coo_matrix((np.r_[values, values], (np.r_[i, j], np.r_[j, i])), shape=(n, n)).tocsr()
@@ -76,6 +81,7 @@ def _csr_of_sparse(obj: Any) -> SparseMatrix:
     """A CSR float64 copy of any scipy sparse matrix or array."""
     _check_square(obj.shape)
     real_dtype("W", obj.dtype)
+    _foresee_graph(obj.shape[0], obj.nnz * _BYTES_PER_ENTRY)
     # Booleans stay so until duplicates are merged: scipy sums them to True, not to 2.
     own = obj.copy() if obj.dtype == bool else obj.astype(np.float64, copy=True)
     try:
@@ -170,6 +176,13 @@ def midpoint(a: FloatArray, b: FloatArray) -> FloatArray:
     with np.errstate(invalid="ignore", over="ignore"):
         middle: FloatArray = np.where(low == high, low, low + (high - low) / 2)
     return middle
+
+
+def _foresee_graph(n_vertices: int, bytes_of_edges: int) -> None:
+    foresee(
+        bytes_of_edges + n_vertices * _BYTES_PER_VERTEX, for_work(), f"A graph of {n_vertices:,} vertices",
+        "Check its number of vertices, or keep the strongest edges alone.",
+    )  # fmt: skip
 
 
 def _check_square(shape: tuple[int, ...]) -> None:

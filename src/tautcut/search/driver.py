@@ -71,6 +71,7 @@ def best_of_starts(
     _ = task.smallest  # refused, if it cannot be, before anything is computed
     if is_trivial(problem):
         return solve(problem, start_maker(problem, task.init("multilevel"), rng=rng)(0, rng))
+    plan.foresee_memory(problem.graph, problem.n_clusters)
     best = _Best(task)
     watched = replace(task, keep=best.keep)
     try:

@@ -12,12 +12,15 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tautcut import memory
 from tautcut.algorithm.observers import Observer
 from tautcut.algorithm.results import Result
 from tautcut.algorithm.stopping import StopRule
 from tautcut.arrays import IntArray
 from tautcut.checks import one_of, whole_number
 from tautcut.errors import InputError
+from tautcut.graph import Graph
+from tautcut.kernels import devices
 from tautcut.problem import Problem
 
 ALGORITHMS = ("fast", "paper")
@@ -57,6 +60,11 @@ EFFORTS = {
         polishes=5, small_children=960, strong=(0.03, 0.1, 0.3),
     ),
 }  # fmt: skip
+# What a fit takes at its peak, beside the duals p_ij of R columns: per directed edge, for the graph, its levels and the
+# partitioner's copy; and planes of F, of Algorithm 1 and of the answer (decision 0042).
+_BYTES_PER_EDGE = 64
+_PLANES = 10
+
 # Where labels are fixed, clusters have names: none is merged or split, and the labels' own start is the only one.
 _WITH_LABELS = {
     name: Effort(is_refined=effort.is_refined, combinations=effort.combinations) for name, effort in EFFORTS.items()
@@ -89,6 +97,19 @@ class Plan:
             whole_number("n_init", self.n_init, otherwise=" or 'auto'")
         one_of("algorithm", self.algorithm, ALGORITHMS)
         one_of("search", self.search, tuple(EFFORTS))
+
+    def foresee_memory(self, graph: Graph, n_clusters: int) -> None:
+        """Refuse, with the sum, what the processor's memory cannot hold; a GPU looks at its own."""
+        if devices.resolved(self.device) == "cuda":
+            return
+        itemsize = np.dtype(self.dtype).itemsize
+        on_edges = graph.indices.size * (n_clusters * itemsize + _BYTES_PER_EDGE)
+        on_vertices = graph.n_vertices * n_clusters * _PLANES * itemsize
+        memory.foresee(
+            on_edges + on_vertices, memory.for_work(),
+            f"{n_clusters:,} clusters of {graph.n_vertices:,} vertices with {graph.n_edges:,} edges",
+            "Ask for fewer clusters or neighbours, take a sample, or use a machine with more.",
+        )  # fmt: skip
 
     @property
     def stop_rule(self) -> StopRule:

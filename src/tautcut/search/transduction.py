@@ -94,6 +94,7 @@ def transduce(
     """A class for every vertex; `class_prior` is as `MTVClassifier` has it."""
     if isinstance(class_prior, str):
         one_of("class_prior", class_prior, ("auto",), otherwise=", shares that sum to 1, or None")
+    plan.foresee_memory(graph, n_classes)
     evidence = Evidence.of_labels(graph, labels, n_classes)
     shares = evidence.shares() if isinstance(class_prior, str) else class_prior
     problem = Problem(graph, n_classes, lam_of_prior(shares, n_classes), labels)

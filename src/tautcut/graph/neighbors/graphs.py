@@ -13,12 +13,13 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 import scipy.sparse as sp
 
-from tautcut.arrays import FloatArray, IndexArray, RealArray
+from tautcut.arrays import Features, FloatArray, IndexArray, RealArray
 from tautcut.checks import neighbor_count, one_of
 from tautcut.errors import GraphWarning
 from tautcut.graph import Graph
 from tautcut.graph.neighbors.features import METRICS, Metric, comparable, distances_of, features_of
 from tautcut.graph.neighbors.search import LOW_RECALL, METHODS, Method, NeighborReport, Neighbors, OnStep, own_neighbors
+from tautcut.memory import for_work, foresee
 
 Weights: TypeAlias = Literal["binary", "self-tuning", "gaussian"]
 Finder: TypeAlias = Callable[[RealArray, int], Neighbors]
@@ -26,6 +27,8 @@ Finder: TypeAlias = Callable[[RealArray, int], Neighbors]
 WEIGHTS: tuple[Weights, ...] = get_args(Weights)
 # A weight below this would vanish in single precision, and its edge with it.
 SMALLEST_WEIGHT = float(np.finfo(np.float32).tiny)
+# What the search takes at its peak: a copy of the points in single precision, and the lists that become a graph.
+_BYTES_PER_COORDINATE, _BYTES_PER_NEIGHBOR = 4, 60
 
 logger = logging.getLogger(__name__)
 
@@ -111,6 +114,7 @@ def neighbor_graph(
     one_of("method", method, METHODS)
     points = features_of(X, "X")
     k = neighbor_count(n_neighbors, points.shape[0], most=points.shape[0] - 1)
+    _foresee_neighbors(points, k, metric)
     points, unit = comparable(points, metric)
     if finder is not None and method != "approximate" and isinstance(points, np.ndarray):
         (indices, squared), report = finder(points, k), NeighborReport(points.shape[0], points.shape[1], k, "exact")
@@ -127,6 +131,16 @@ def neighbor_graph(
     n = points.shape[0]
     directed = sp.csr_matrix((listed.ravel(), indices.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n))
     return Graph.from_any(directed.maximum(directed.T)), report
+
+
+def _foresee_neighbors(points: Features, k: int, metric: Metric) -> None:
+    n, d = points.shape
+    n_coordinates = points.size if isinstance(points, np.ndarray) else points.nnz
+    copies = n_coordinates * (_BYTES_PER_COORDINATE + (8 if metric == "cosine" else 0))
+    foresee(
+        copies + n * k * _BYTES_PER_NEIGHBOR, for_work(), f"The {k} nearest of {n:,} points in {d:,} dimensions",
+        "Reduce the dimensions first, take a sample, or use a machine with more.",
+    )  # fmt: skip
 
 
 def edge_weights(indices: IndexArray, distances: FloatArray, weights: Weights) -> FloatArray:
