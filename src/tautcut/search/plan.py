@@ -62,7 +62,7 @@ EFFORTS = {
 }  # fmt: skip
 # What a fit takes at its peak, beside the duals p_ij of R columns: per directed edge, for the graph, its levels and the
 # partitioner's copy; and planes of F, of Algorithm 1 and of the answer (decision 0042).
-_BYTES_PER_EDGE = 64
+_BYTES_PER_EDGE = 96
 _PLANES = 10
 
 # Where labels are fixed, clusters have names: none is merged or split, and the labels' own start is the only one.
