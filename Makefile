@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV ?= .venv
 INTERPRETER_VENV ?= .venv-interpreter
 BENCH_VENV ?= .venv-bench
+AUDIT_VENV ?= .venv-audit
+# "only" refuses to install anything that requirements/ci.txt does not pin.
+LOCK ?= auto
 # torch without CUDA is enough for Triton's interpreter, and smaller: a wheel of it may be named here.
 TORCH ?= torch==2.13.0
 ARGS ?=
@@ -14,7 +17,7 @@ PEERS := graphlearning==1.7.5 scikit-network leidenalg igraph networkx mtkahypar
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-interpreter lint bench bench-scale test-gpu bench-gpu docs clean
+.PHONY: help demo test test-interpreter fuzz lock audit lint bench bench-scale test-gpu bench-gpu docs clean
 
 help:  ## this list
 	@echo 'make TARGET [PYTHON=python3.12] [VENV=.venv] [ARGS="..."]'
@@ -35,6 +38,16 @@ test-interpreter: $(INTERPRETER_VENV)/.torch  ## the GPU's programs and whole fi
 	@NUMBA_CACHE_DIR='$(CURDIR)/build/numba-interpreter' COVERAGE_FILE=build/coverage-interpreter \
 		$(INTERPRETER_VENV)/bin/python -m pytest --cov=tautcut.kernels.gpu --cov-config=tests/kernels/gpu/coverage.toml \
 		-n 2 --dist worksteal tests/kernels/gpu $(ARGS)
+
+fuzz: $(VENV)/.dev  ## fresh cases for the fuzzers: ARGS="--minutes 30"; one of them again: ARGS="--case cli:123"
+	@NUMBA_CACHE_DIR='$(CURDIR)/build/numba-fuzz' OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m hostile $(ARGS)
+
+lock: $(AUDIT_VENV)/.tools  ## the newest versions that pyproject.toml allows, with hashes, into requirements/ci.txt
+	@$(AUDIT_VENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+		--custom-compile-command 'make lock' --extra dev --extra build pyproject.toml --output-file requirements/ci.txt
+
+audit: $(AUDIT_VENV)/.tools $(VENV)/.dev  ## known vulnerabilities of what is locked; its licences into docs/licences.md
+	@$(AUDIT_VENV)/bin/python requirements/audit.py $(BIN)/python
 
 lint: $(VENV)/.dev  ## style, types and import contracts
 	@$(BIN)/ruff check .
@@ -65,14 +78,14 @@ docs: $(VENV)/.docs  ## the site, in build/docs: tutorials, gallery (its example
 	@echo 'build/docs/index.html'
 
 clean:  ## remove the environments and everything that was built
-	rm -rf $(VENV) $(INTERPRETER_VENV) $(BENCH_VENV) build dist htmlcov .coverage .coverage.* \
+	rm -rf $(VENV) $(INTERPRETER_VENV) $(BENCH_VENV) $(AUDIT_VENV) build dist htmlcov .coverage .coverage.* \
 		.hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # ---------------------------------------------------------------- environments
 # The demo needs the package alone; a stamp for each set of dependencies, renewed when pyproject.toml changes.
 
-$(VENV)/.created $(INTERPRETER_VENV)/.created $(BENCH_VENV)/.created:
+$(VENV)/.created $(INTERPRETER_VENV)/.created $(BENCH_VENV)/.created $(AUDIT_VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "tautcut needs Python 3.11 or newer; '$(PYTHON)' is `$(PYTHON) --version 2>&1`." \
 			'Name another one: make PYTHON=python3.12' >&2; exit 1; }
@@ -85,9 +98,19 @@ $(VENV)/.runtime: pyproject.toml | $(VENV)/.created
 	@$(PIP) install --editable .
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml | $(VENV)/.created
+# What is locked, checked by its hashes. Where the lock file does not fit (this platform or Python has no such wheel), what
+# pyproject.toml allows; but never where a hash is wrong.
+$(VENV)/.dev: pyproject.toml requirements/ci.txt | $(VENV)/.created
 	@echo 'Installing tautcut and its tests in $(VENV) (once) ...'
-	@$(PIP) install --editable '.[dev]'
+	@mkdir -p build
+	@if $(PIP) install --require-hashes --requirement requirements/ci.txt 2>build/lock.log; then \
+		$(PIP) install --no-deps --no-build-isolation --editable .; \
+	elif [ '$(LOCK)' = only ] || grep -q 'DO NOT MATCH THE HASHES' build/lock.log; then \
+		cat build/lock.log >&2; exit 1; \
+	else \
+		echo 'requirements/ci.txt does not fit here (build/lock.log says why): installing what pyproject.toml allows.'; \
+		$(PIP) install --editable '.[dev]'; \
+	fi
 	@touch $@ $(VENV)/.runtime
 
 $(INTERPRETER_VENV)/.torch: pyproject.toml | $(INTERPRETER_VENV)/.created
@@ -103,4 +126,9 @@ $(VENV)/.docs: pyproject.toml | $(VENV)/.created
 $(BENCH_VENV)/.peers: pyproject.toml | $(BENCH_VENV)/.created
 	@echo 'Installing tautcut and its peers in $(BENCH_VENV) (once) ...'
 	@$(BENCH_VENV)/bin/python -m pip --quiet --disable-pip-version-check install --editable . $(PEERS)
+	@touch $@
+
+$(AUDIT_VENV)/.tools: pyproject.toml | $(AUDIT_VENV)/.created
+	@echo 'Installing the tools that lock and audit in $(AUDIT_VENV) (once) ...'
+	@$(AUDIT_VENV)/bin/python -m pip --quiet --disable-pip-version-check install pip-audit pip-licenses uv
 	@touch $@

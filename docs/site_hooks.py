@@ -24,6 +24,10 @@ RESULTS = (
     "table1", "table2",
 )  # fmt: skip
 
+ABOUT = (
+    "notation", "architecture", "security", "contributing", "changelog", "citation", "license", "licences",
+)  # fmt: skip
+
 
 def on_config(config: Any) -> Any:
     """The navigation: what a newcomer needs first, and why things are as they are last."""
@@ -34,7 +38,7 @@ def on_config(config: Any) -> Any:
         {"Gallery": ["gallery/index.md", *(f"gallery/{script.stem}.md" for script in _scripts())]},
         {"API": ["reference/index.md", "reference/experiments.md"]},
         {"Results": [f"results/{name}.md" for name in RESULTS]},
-        {"About": ["notation.md", "architecture.md", "contributing.md", "changelog.md", "citation.md", "license.md"]},
+        {"About": [f"{name}.md" for name in ABOUT]},
         {"Decisions": ["decisions/README.md", *(f"decisions/{record.name}" for record in decisions)]},
     ]
     return config

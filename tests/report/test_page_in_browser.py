@@ -7,7 +7,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import chromium
 from strategies import noisy_start, planted_graph
 from tautcut.algorithm.results import Result, Step
 from tautcut.algorithm.solver import solve
@@ -25,13 +25,6 @@ from tautcut.problem import Problem
 from tautcut.report import content
 from tautcut.report.page import write_page
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-]  # fmt: skip
 SCREENSHOTS = Path(__file__).parents[2] / "build" / "report"
 SCREENS: dict[str, dict[str, Any]] = {
     "light": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light"},
@@ -46,13 +39,8 @@ HOSTILE = "<img src=x onerror='window.hacked=1'></script><script>window.hacked=1
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    path = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if path is None:
-        pytest.skip(f"no browser was found: none of {', '.join(BROWSERS)}")
-    with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=path, args=FLAGS)
-        yield started
-        started.close()
+    with chromium.started() as one:
+        yield one
 
 
 @pytest.fixture(scope="module")
