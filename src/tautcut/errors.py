@@ -11,8 +11,8 @@ class InputError(TautcutError, ValueError):
     """The input cannot be used; the message names the offending value and the fix."""
 
 
-class NotEnoughMemoryError(TautcutError, MemoryError):
-    """It would take more memory than there is; the message has the sum and the fix."""
+class NotEnoughMemoryError(InputError, MemoryError):
+    """The input would take more memory than there is; the message has the sum and the fix."""
 
 
 class EngineUnavailableError(TautcutError, ImportError):

@@ -42,7 +42,7 @@ def cluster(
 
     Labels and their confidence go to --out. Ctrl-C ends the run early: the best clusters so far are written.
     """
-    with _command(common.seed) as written:
+    with _command(common.seed, source) as written:
         settings, asked = fit.settings, candidates.asked(n_clusters)
         with common.bar(fit.device) as bar:
 
@@ -93,7 +93,7 @@ def classify(
 
     The known labels are in --labels or --label-column; empty, −1, NaN, NA, ? and every --unknown WORD are unknown.
     """
-    with _command(common.seed) as written:
+    with _command(common.seed, source) as written:
         settings = fit.settings
         if (labels is None) == (label_column is None):
             raise InputError("the known labels are missing or given twice: give either --labels or --label-column.")
@@ -139,7 +139,7 @@ def graph(
     common: Common,
 ) -> None:
     """Examine the graph of a file, and say what it means for clustering."""
-    with _command(common.seed) as written:
+    with _command(common.seed, source) as written:
         with common.bar() as bar:
 
             def prepare() -> tuple[Data, Graph, NeighborReport | None, Diagnosis]:
@@ -176,7 +176,7 @@ def suggest(
     common: Common,
 ) -> None:
     """Suggest how many clusters a file has: the number after which clusters without a seam have to be split."""
-    with _command(common.seed):
+    with _command(common.seed, source):
         candidates.within()
         with common.bar() as bar:
 
@@ -205,8 +205,8 @@ def _estimators() -> ModuleType:
 
 
 @contextmanager
-def _command(seed: int) -> Iterator[list[Path]]:
-    """Exit codes around a command; what it writes is listed for whoever interrupts it."""
+def _command(seed: int, source: Source) -> Iterator[list[Path]]:
+    """Exit codes and a limit of memory around a command; what it writes is listed for whoever interrupts it."""
     written: list[Path] = []
 
     def what_is_left() -> str:
@@ -214,7 +214,8 @@ def _command(seed: int) -> Iterator[list[Path]]:
 
     with shell.exit_codes(what_is_left):
         shell.check_seed(seed)
-        yield written
+        with source.memory_limited():
+            yield written
 
 
 def _known(data: Data, labels: Path | None, unknown: Sequence[str], common: Common) -> Array:

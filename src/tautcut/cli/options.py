@@ -4,10 +4,11 @@ Each record does what its options say; `expanded` lets typer see the fields of r
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from functools import partial, wraps
 from inspect import Parameter, Signature, signature
@@ -21,6 +22,7 @@ from tautcut._version import __version__
 from tautcut.cli import shell
 from tautcut.errors import GraphWarning, InputError
 from tautcut.interrupts import apart
+from tautcut.memory import limited
 
 if TYPE_CHECKING:
     from tautcut.algorithm.observers import ProgressBar
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
 _FEWEST = 2  # clusters that are tried, where a number is suggested
 _RANGE = 13  # how many more are tried
+_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?(?:([kmgt])(i?))?b?", re.IGNORECASE)
 
 
 def expanded(command: Callable[..., None]) -> Callable[..., None]:
@@ -143,6 +146,12 @@ class Source:
     array: Annotated[
         str | None, Option(help="Which array of a .npz (X) or .h5ad (obsp/connectivities, obsm/X_pca, X).")
     ] = None
+    memory: Annotated[
+        str | None,
+        Option(
+            metavar="SIZE", help="The most memory to take, as 4GB; for reading FILE half of what is free if absent."
+        ),
+    ] = None
     n_neighbors: Annotated[int, Option("--n-neighbors", "-n", help="Neighbours of each point, for features.")] = 10
     metric: Annotated[str, Option(metavar="euclidean|cosine", help="The distance between points.")] = "euclidean"
     weights: Annotated[str, Option(metavar="binary|self-tuning|gaussian", help="Weights of the edges.")] = "binary"
@@ -161,6 +170,10 @@ class Source:
             keep=split_by_commas(self.keep or ()), without=split_by_commas(self.without or ()), **ways,
         )  # fmt: skip
         return replace(data, scaling=self._scaling(data))
+
+    def memory_limited(self) -> AbstractContextManager[None]:
+        """In here no more memory is taken than was allowed."""
+        return limited(None if self.memory is None else _bytes(self.memory))
 
     def _scaling(self, data: Data) -> Scaling | None:
         """How features are scaled; pictures, and what is compared by direction, only if asked."""
@@ -387,6 +400,15 @@ class FitOptions:
 def split_by_commas(names: Iterable[str]) -> list[str]:
     """The names of an option that can be repeated, and can hold several."""
     return [name.strip() for one in names for name in one.split(",") if name.strip()]
+
+
+def _bytes(text: str) -> int:
+    """A size such as 500MB or 1.5 GiB, in bytes."""
+    found = _SIZE.fullmatch(text.strip())
+    if not found or float(found[1]) <= 0:
+        raise InputError(f"--memory must be a size, as 500MB or 4GB; found {text!r}.")
+    unit, power = (1024 if found[3] else 1000), "kmgt".find(found[2].lower()) + 1 if found[2] else 0
+    return int(float(found[1]) * unit**power)
 
 
 def _shares(text: str) -> list[float]:

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import csv
 import struct
+import sys
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -18,9 +20,10 @@ from xml.etree.ElementTree import ParseError
 
 import numpy as np
 
+from tautcut import memory
 from tautcut.arrays import Array, Features, IntArray, TextArray
 from tautcut.checks import real_dtype
-from tautcut.errors import InputError
+from tautcut.errors import InputError, NotEnoughMemoryError
 from tautcut.graph import Graph
 from tautcut.graph.adapters import ROUNDING
 from tautcut.graph.columns import Scaling
@@ -30,11 +33,22 @@ Missing: TypeAlias = Literal["error", "drop", "median"]
 KINDS = ("features", "graph")
 MISSING_WAYS: tuple[Missing, ...] = get_args(Missing)
 
-# What the readers of other packages raise about a damaged file. csv.Error and others are not ValueErrors.
+# What the readers of other packages raise about a damaged file; those of the second line are no ValueErrors. Arrow has
+# its own besides, and is loaded only where it is needed.
 _DAMAGED = (
-    ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError, ParseError, RuntimeError, TypeError,
-    ValueError, csv.Error, struct.error, zipfile.BadZipFile, zlib.error,
+    ArithmeticError, AttributeError, EOFError, LookupError, OSError, RuntimeError, TypeError, ValueError,
+    ParseError, SyntaxError, csv.Error, struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
+
+# Bytes that a graph takes while it is made and checked, measured (decision 0035).
+_PER_VERTEX = 40
+_PER_ENTRY = 130
+_PER_CELL = 10  # of a dense matrix
+# So many rows or columns may be empty; more only beside a hundredth as many entries. A line in a file can declare
+# billions of them, and all that follows would work on nothing.
+_HARMLESS_SIDE = 2**22
+_SIDE_PER_ENTRY = 100
+_BLOCK = 2**22  # entries of a dense matrix that are compared at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +150,7 @@ def decided(data: Data, kind: str | None) -> Data:
     if (kind == "graph" or why) and isinstance(matrix, np.ndarray) and np.isnan(matrix).any():
         raise InputError("the weights of a graph cannot be missing; found an empty cell or NaN. Give 0 for no edge.")
     if kind == "graph" or why:
+        _foresee_graph(matrix)
         said = (f"Taken for similarities, not distances, because {why}.",) if why else ()
         return Data(Graph.from_any(matrix), data.ids, (*data.notes, *said), labels=data.labels, others=data.others)
     return data
@@ -146,12 +161,51 @@ def _why_graph(matrix: Features) -> str:
     if matrix.shape[0] != matrix.shape[1]:
         return ""
     if isinstance(matrix, np.ndarray):
-        is_graph = not matrix.diagonal().any() and bool((matrix >= 0).all())
-        is_graph = is_graph and np.allclose(matrix, matrix.T, rtol=ROUNDING, atol=0)
+        is_graph = not matrix.diagonal().any() and all(_are_weights(matrix, rows) for rows in _row_blocks(matrix))
         return "the matrix is square, symmetric and non-negative, with a zero diagonal" if is_graph else ""
     gap = abs(matrix - matrix.T)
     is_symmetric = gap.nnz == 0 or float(gap.max()) <= ROUNDING * float(abs(matrix).max())
     return "the matrix is sparse, square and symmetric" if is_symmetric else ""
+
+
+def _are_weights(matrix: Array, rows: slice) -> bool:
+    """Whether some rows of a square matrix are non-negative, and equal to its columns."""
+    own, mirror = matrix[rows], matrix[:, rows].T
+    return bool((own >= 0).all()) and np.allclose(own, mirror, rtol=ROUNDING, atol=0)
+
+
+def _row_blocks(matrix: Array) -> Iterator[slice]:
+    step = max(1, _BLOCK // matrix.shape[1])
+    return (slice(start, start + step) for start in range(0, len(matrix), step))
+
+
+def _foresee_graph(matrix: Any) -> None:
+    """Refuse a matrix whose graph would need more memory than there is."""
+    is_dense = isinstance(matrix, np.ndarray)
+    n_entries = int(np.count_nonzero(matrix)) if is_dense else matrix.nnz
+    foresee_graph(matrix.shape[0], n_entries, more=_PER_CELL * matrix.size if is_dense else 0)
+
+
+def foresee_graph(n_vertices: int, n_entries: int, *, more: float = 0) -> None:
+    """Refuse a graph that would need more memory than there is; each edge has two entries."""
+    need = _PER_VERTEX * n_vertices + _PER_ENTRY * n_entries + more
+    foresee(need, f"A graph of {n_vertices:,} vertices and {n_entries // 2:,} edges")
+
+
+def refuse_hollow(shape: tuple[int, ...], n_entries: int, path: Path) -> None:
+    """Refuse a sparse matrix with billions of rows or columns and next to nothing in them."""
+    most = max(_HARMLESS_SIDE, _SIDE_PER_ENTRY * n_entries)
+    if max(shape) > most:
+        sides = " × ".join(f"{side:,}" for side in shape)
+        raise InputError(
+            f"'{path}' declares {sides} rows and columns and holds {n_entries:,} entries. Leave out the empty ones, "
+            f"so that there are {most:,} at most."
+        )
+
+
+def foresee(need: float, what: str) -> None:
+    """Refuse what a file would need more memory for than there is; `what` begins the sentence."""
+    memory.foresee(need, memory.for_reading(), what, "Allow more by --memory, or give less.")
 
 
 def real(array: Any, path: Path) -> Array:
@@ -172,10 +226,19 @@ def reading(path: Path, what: str) -> Iterator[None]:
         raise
     except UnicodeDecodeError as error:
         raise InputError(f"'{path}' is not {what}: byte {error.start} is no text. Save it as UTF-8.") from error
-    except _DAMAGED as error:
+    except MemoryError as error:
+        raise NotEnoughMemoryError(
+            f"'{path}' needs more memory than there is: {first_line(error)}. Give less, or use a larger machine."
+        ) from error
+    except _damaged() as error:
         raise InputError(
             f"'{path}' cannot be read as {what}: {first_line(error)}. Check that it is whole and its suffix right."
         ) from error
+
+
+def _damaged() -> tuple[type[Exception], ...]:
+    arrow = sys.modules.get("pyarrow")
+    return _DAMAGED if arrow is None else (*_DAMAGED, arrow.ArrowException)
 
 
 def first_line(error: BaseException) -> str:

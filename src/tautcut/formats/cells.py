@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tautcut.arrays import FloatArray, IntArray
+from tautcut.formats.base import foresee
 
 # What stands for a missing value, in small letters and without blanks around it.
 MISSING = frozenset({
@@ -108,21 +109,46 @@ def column_of(cells: Any, *, prefers_comma: bool = False, missing: Collection[st
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    cells = plain(cells)
     types, kind = pa.types, cells.type
-    if types.is_dictionary(kind):
-        cells, kind = cells.cast(kind.value_type), kind.value_type
     if types.is_null(kind):
         return Column(is_empty=True)
     if types.is_integer(kind) and not cells.null_count:
-        whole = to_numpy(cells.cast(pa.int64(), safe=False))
+        whole = to_numpy(cells if types.is_int64(kind) else cells.cast(pa.int64(), safe=False))
         return Column(whole.astype(np.float64), whole)
+    if types.is_float64(kind):
+        values = to_numpy(cells)
+        return Column(is_empty=True) if np.isnan(values).all() else Column(values)
     if any(test(kind) for test in (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)):
         values = to_numpy(cells.cast(pa.float64(), safe=False))
         return Column(is_empty=True) if np.isnan(values).all() else Column(values)
     if types.is_string(kind) or types.is_large_string(kind):
         return _column_of_text(cells, prefers_comma, MISSING | {word.strip().casefold() for word in missing})
-    is_distinct = pc.count_distinct(cells).as_py() == len(cells)  # dates and times
+    is_distinct = not types.is_nested(kind) and pc.count_distinct(cells).as_py() == len(cells)  # dates and times
     return Column(is_empty=cells.null_count == len(cells), is_distinct=is_distinct)
+
+
+def plain(cells: Any) -> Any:
+    """An Arrow column in which no text is coded by a number; refused if it would not fit in memory then."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_dictionary(cells.type):
+        return cells
+    if pa.types.is_string(cells.type.value_type) or pa.types.is_large_string(cells.type.value_type):
+        lengths = (pc.take(pc.binary_length(one.dictionary), one.indices) for one in cells.chunks)
+        n_letters = sum(pc.sum(one.cast(pa.int64())).as_py() or 0 for one in lengths)
+        foresee(4 * n_letters, f"A column of {len(cells):,} texts")
+    return cells.cast(cells.type.value_type)
+
+
+def written(cells: Any) -> list[str]:
+    """An Arrow column as texts, empty where one is missing, or is a list of values."""
+    import pyarrow as pa
+
+    if pa.types.is_nested(cells.type):
+        return [""] * len(cells)
+    return ["" if one is None else str(one) for one in cells.to_pylist()]
 
 
 def _column_of_text(cells: Any, prefers_comma: bool, missing: Collection[str]) -> Column:
@@ -187,7 +213,7 @@ def to_numpy(cells: Any) -> Any:
 
     chunks = cells.chunks if hasattr(cells, "chunks") else [cells]
     parts = [np.from_dlpack(pc.coalesce(one, _nan()) if one.null_count else one) for one in chunks if len(one)]
-    return np.concatenate(parts) if parts else np.empty(0)
+    return parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else np.empty(0)
 
 
 @cache

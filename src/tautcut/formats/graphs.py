@@ -5,6 +5,7 @@ edges are undirected, and one that is listed twice must have one weight.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import chain
@@ -18,8 +19,9 @@ import scipy.sparse as sp
 
 from tautcut.arrays import Array, FloatArray, IntArray
 from tautcut.errors import InputError
-from tautcut.formats.base import Data, Selection, reading
+from tautcut.formats.base import Data, Selection, foresee, foresee_graph, reading
 from tautcut.formats.cells import is_missing, is_number
+from tautcut.formats.numerals import counts_by_line, numbers
 from tautcut.formats.tables import as_texts, of_sheet, read_text, whole_numbers
 from tautcut.formats.text import Sheet, is_numeric, read_sheet, sample
 from tautcut.graph import Graph
@@ -31,6 +33,10 @@ ENDS = frozenset({
     ("node_1", "node_2"), ("source_id", "target_id"), ("fromnodeid", "tonodeid"), ("vertex1", "vertex2"),
 })  # fmt: skip
 _MOST_EDGE_COLUMNS = 12
+_METIS_COMMENT = re.compile(rb"^%[^\n]*\n?", re.MULTILINE)
+_BLOCK = 2**20
+_PER_TAG, _PER_ATTRIBUTE = 200, 300  # bytes of memory for a document of XML and its graph, measured (decision 0035)
+_METIS_PER_BYTE = 10  # bytes in memory: a line may be empty, and is counted by a whole number
 WEIGHTS = ("weight", "weights", "w", "value", "similarity", "strength", "score", "count")
 # Other columns that a table of edges has beside these, as Gephi and Cytoscape write it.
 ABOUT_EDGES = frozenset(
@@ -129,6 +135,7 @@ def _of_edges(sheet: Sheet, selection: Selection) -> Data:
 def _vertices(sheet: Sheet, u: int, v: int) -> tuple[Array, IntArray]:
     """The names of the vertices in order, and the ends of the edges as their places, shape (m, 2)."""
     found, codes = sheet.coded((u, v))
+    foresee_graph(len(found), 2 * len(codes))
     if "" in found:
         row = int((codes == found.index("")).any(axis=1).argmax())
         raise InputError(f"line {sheet.line(row)} of '{sheet.path}' names one vertex only. Give an edge two ends.")
@@ -158,46 +165,61 @@ def read_metis(path: Path, selection: Selection) -> Data:
     """The graph of a METIS file; its vertices are numbered from 1, as in the file."""
     refuse_columns(path, selection)
     with reading(path, "a METIS graph"):
-        lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("%")]
-        if not lines:
-            raise InputError(f"'{path}' is empty. A METIS graph begins with its numbers of vertices and edges.")
-        first = lines[0].split()
-        if not 2 <= len(first) <= 4 or not all(cell.isdecimal() for cell in first):
-            begin = lines[0][:40]
-            raise InputError(f"'{path}' is not a METIS graph: it begins {begin!r}, not with its vertices and edges.")
-        n, n_edges = int(first[0]), int(first[1])
-        if len(lines) <= n or any(line.strip() for line in lines[n + 1 :]):
+        foresee(_METIS_PER_BYTE * path.stat().st_size, f"'{path}'")
+        first, body = _metis_parts(path.read_bytes(), path)
+        n, n_edges = int(first[0][:30]), int(first[1][:30])
+        counts = counts_by_line(body)
+        if len(counts) < n or counts[n:].any():
             raise InputError(
-                f"'{path}' is cut short or damaged: it announces {n} vertices and has {len(lines) - 1} lines for them."
+                f"'{path}' is cut short or damaged: it announces {n} vertices and has {len(counts)} lines for them."
             )
-        ends, weights = _metis_edges(lines[1 : n + 1], first[2:], path)
+        foresee_graph(n, int(counts.sum()), more=len(body))
+        ends, weights = _metis_edges(numbers(body, counts, path), counts[:n], first[2:], path)
     if len(ends) != 2 * n_edges:
         raise InputError(f"'{path}' is damaged: it lists {len(ends)} neighbours, not the 2 × {n_edges} of its edges.")
     return Data(Graph.from_edges(ends, weights, n_vertices=n), np.arange(1, n + 1))
 
 
-def _metis_edges(lines: list[str], form: list[str], path: Path) -> tuple[IntArray, FloatArray]:
+def _metis_parts(text: bytes, path: Path) -> tuple[list[str], bytes]:
+    """The numbers of the first line, as words, and the text below it; without comments."""
+    if b"\r" in text:
+        text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    if b"%" in text:
+        text = _METIS_COMMENT.sub(b"", text)
+    line, _, body = text.partition(b"\n")
+    if not text:
+        raise InputError(f"'{path}' is empty. A METIS graph begins with its numbers of vertices and edges.")
+    first = line.split()
+    if not 2 <= len(first) <= 4 or not all(cell.isdigit() for cell in first):
+        begin = line[:40].decode("utf-8", "replace")
+        raise InputError(f"'{path}' is not a METIS graph: it begins {begin!r}, not with its vertices and edges.")
+    return [cell.decode() for cell in first], body
+
+
+def _metis_edges(cells: FloatArray, counts: IntArray, form: list[str], path: Path) -> tuple[IntArray, FloatArray]:
     """Each edge from both of its ends, as (m, 2) vertex numbers from 0, and the weights.
 
-    `form` is the end of the first line: a code of three digits, which say whether vertices have a size, whether they
-    have weights and whether edges have one; then how many weights a vertex has.
+    `counts` says how many of the numbers stand in the line of each vertex. `form` is the end of the first line: a code
+    of three digits, which say whether vertices have a size, whether they have weights and whether edges have one; then
+    how many weights a vertex has.
     """
-    n, code = len(lines), form[0].zfill(3) if form else "000"
-    n_skipped = int(code[-3] == "1") + int(code[-2] == "1") * (int(form[1]) if len(form) > 1 else 1)
+    n, code = len(counts), form[0].zfill(3) if form else "000"
+    n_skipped = int(code[-3] == "1") + int(code[-2] == "1") * (int(form[1][:30]) if len(form) > 1 else 1)
+    if n_skipped:
+        place = np.arange(cells.size) - np.repeat(counts.cumsum() - counts, counts)  # in the line
+        cells = cells[place >= min(n_skipped, cells.size)]
+        counts = np.maximum(counts - min(n_skipped, int(counts.max(initial=0))), 0)
     has_weights = code[-1] == "1"
-    numbers = [np.array(line.split()[n_skipped:], dtype=np.float64) for line in lines]
     step = 2 if has_weights else 1
-    sizes = np.array([cells.size for cells in numbers])
-    if (sizes % step).any():
+    if (counts % step).any():
         raise InputError(
-            f"'{path}' is damaged: vertex {int((sizes % step).argmax()) + 1} has an edge without a weight."
+            f"'{path}' is damaged: vertex {int((counts % step).argmax()) + 1} has an edge without a weight."
         )
-    cells = np.concatenate(numbers)
     others = cells[::step]
     bad = ~((others >= 1) & (others <= n) & (others == np.floor(others)))
     if bad.any():
         raise InputError(f"vertices are numbered from 1 to {n}; found {others[bad][0]:g} in '{path}'.")
-    owners = np.repeat(np.arange(n), sizes // step)
+    owners = np.repeat(np.arange(n), counts // step)
     weights = cells[1::2] if has_weights else np.ones(others.size)
     return np.column_stack([owners, others.astype(np.int64) - 1]), weights
 
@@ -214,6 +236,12 @@ def read_graphml(path: Path, selection: Selection) -> Data:
 
 def parsed_xml(path: Path, what: str) -> Any:
     """The root of a document of XML that declares no type, and so no entities."""
+    with path.open("rb") as file:
+        n_tags, n_attributes = 0, 0
+        while block := file.read(_BLOCK):
+            n_tags, n_attributes = n_tags + block.count(b"<"), n_attributes + block.count(b"=")
+    need = 2 * path.stat().st_size + _PER_TAG * n_tags + _PER_ATTRIBUTE * n_attributes
+    foresee(need, f"'{path}', a document of {n_tags:,} tags,")
     try:
         return ElementTree.parse(path, ElementTree.XMLParser(target=_WithoutDoctype())).getroot()
     except _DoctypeError as error:

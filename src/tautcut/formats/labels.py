@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from math import isfinite, isnan
 from pathlib import Path
 from typing import Any
@@ -141,15 +142,16 @@ def read_labels(path: Path, ids: Array, unknown: Collection[str] = ()) -> Array:
 
 def _pairs(sheet: Sheet, path: Path) -> Iterator[tuple[int, str, str]]:
     """Line, id and label of each row."""
-    lines = list(replace(sheet, header=0).rows())
-    names = [cell.strip().casefold() for cell in lines[0][1]]
+    lines = replace(sheet, header=0).rows()
+    first = next(lines)
+    names = [cell.strip().casefold() for cell in first[1]]
     is_named = bool(LABEL_NAMES.intersection(names) or ID_NAMES.intersection(names))
     has_header = is_named or bool(sheet.header)
     if len(names) < 2 or (len(names) > 2 and not (is_named and LABEL_NAMES.intersection(names))):
         raise InputError(f"labels need two columns, id and label; '{path}' has {len(names)}, and no such names.")
     id_ = next((j for j, name in enumerate(names) if name in ID_NAMES), 0)
     label = next((j for j, name in enumerate(names) if name in LABEL_NAMES and j != id_), 1 - min(id_, 1))
-    for line, cells in lines[has_header:]:
+    for line, cells in lines if has_header else chain([first], lines):
         if len(cells) != len(names):
             raise InputError(f"'{path}' is uneven or cut short: line {line} has {len(cells)} columns.")
         yield line, _as_written(cells[id_].strip()), _as_written(cells[label].strip())
@@ -166,6 +168,8 @@ def check_label_path(path: Path, source: Path) -> Path:
         optional("pyarrow.parquet", "writing Parquet")
     if suffix == ".h5ad" and source.suffix.lower() != ".h5ad":
         raise InputError(f"'{path}' would be a copy of the input with labels, but the input '{source}' is no .h5ad.")
+    if suffix == ".h5ad":
+        optional("anndata.io", "writing .h5ad")
     return path
 
 

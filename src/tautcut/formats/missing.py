@@ -6,8 +6,10 @@ invents no value but a median, and never touches a graph.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from tautcut.arrays import Array, BoolArray
 from tautcut.errors import InputError
@@ -17,8 +19,10 @@ from tautcut.formats.base import Data, Missing
 def settled(data: Data, how: Missing) -> Data:
     """The data without missing values of features; infinite ones are refused."""
     X = data.content
+    if sp.issparse(X):
+        _refuse_infinite_entries(data, X)
     if not isinstance(X, np.ndarray) or X.dtype.kind != "f":
-        return data  # a graph, whole numbers, or a sparse matrix, which has its own check
+        return data  # a graph, whole numbers, or a sparse matrix
     gaps: BoolArray = np.isnan(X)
     _refuse_infinite(data, X)
     if not gaps.any():
@@ -83,6 +87,18 @@ def _refuse_infinite(data: Data, X: Array) -> None:
         raise InputError(
             f"features must be finite numbers; found {X[row, column]} in {data.place(row)}, {_column(data, column)}. "
             "Correct it, or remove that row or column."
+        )
+
+
+def _refuse_infinite_entries(data: Data, X: Any) -> None:
+    """Entries of a sparse matrix are finite; none is missing, since what is not stored is 0."""
+    is_bad = ~np.isfinite(X.data)
+    if is_bad.any():
+        entry = int(is_bad.argmax())
+        row = int(np.searchsorted(X.indptr, entry, side="right")) - 1
+        raise InputError(
+            f"features must be finite numbers; found {X.data[entry]} in {data.place(row)}, "
+            f"{_column(data, int(X.indices[entry]))}. Correct it, or remove that row or column."
         )
 
 

@@ -10,22 +10,25 @@ from typing import Any
 import numpy as np
 
 from tautcut.errors import InputError
-from tautcut.formats.base import Data, Selection, optional, reading
+from tautcut.formats.base import Data, Selection, foresee, optional, reading
 from tautcut.formats.graphs import parsed_xml, read_edges, refuse_columns
 from tautcut.formats.tables import as_texts, whole_numbers
 from tautcut.graph import Graph
 
 # The edge attribute that is the weight: networkx's name, and that of many .gml files.
 _WEIGHTS = ("weight", "value")
+_PER_BYTE = 60  # bytes in memory, measured (decision 0035)
 
 
 def read_network(path: Path, selection: Selection) -> Data:
     """The graph of a .gml, .gexf or .edgelist file; its nodes by their labels, or their ids where they have none."""
     suffix = path.suffix.lower()
+    foresee(path.stat().st_size, f"'{path}'")
     if suffix == ".edgelist" and b"{" not in path.read_bytes():
         return read_edges(path, selection)  # plain lines of two vertices and a weight
     refuse_columns(path, selection, has_labels=True)
     networkx = optional("networkx", f"reading {suffix}")
+    foresee(_PER_BYTE * path.stat().st_size, f"'{path}', in the hands of networkx,")
     with reading(path, f"a {suffix} graph"):
         try:
             network = _READERS[suffix](path, networkx)

@@ -7,13 +7,15 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tautcut.errors import InputError
+from tautcut import memory
+from tautcut.errors import InputError, NotEnoughMemoryError
 from tautcut.formats.base import first_line
 
 _OPENERS: dict[str, Callable[[Path], Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
@@ -51,17 +53,21 @@ def unpacked(path: Path) -> Iterator[Path]:
         try:
             yield plain
         except InputError as error:
-            raise InputError(str(error).replace(str(plain), str(path))) from error
+            raise type(error)(str(error).replace(str(plain), str(path))) from error
 
 
 def _unpack(path: Path, plain: Path) -> None:
-    most = max(_HARMLESS, _LARGEST_RATIO * path.stat().st_size)
+    plausible = max(_HARMLESS, _LARGEST_RATIO * path.stat().st_size)
+    most = min(plausible, memory.for_reading(), shutil.disk_usage(plain.parent).free // 2)
     written = 0
     try:
         with _OPENERS[path.suffix.lower()](path) as packed, plain.open("wb") as out:
             while block := packed.read(_BLOCK):
+                if written + len(block) > most:
+                    raise NotEnoughMemoryError(
+                        f"'{path}' unpacks to more than the {most >> 20:,} MiB that there is room for. Allow more by "
+                        "--memory, or unpack it yourself."
+                    )
                 written += out.write(block)
-                if written > most:
-                    raise InputError(f"'{path}' unpacks to more than {most >> 20:,} MiB. Unpack it yourself.")
     except (OSError, EOFError, lzma.LZMAError) as error:
         raise InputError(f"'{path}' cannot be unpacked: {first_line(error)}. Get the whole file.") from error

@@ -5,20 +5,24 @@ be numbers is never left out in silence.
 
 from __future__ import annotations
 
-import csv
-import io
+import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from tautcut import memory
 from tautcut.arrays import Array, FloatArray, IntArray
-from tautcut.errors import InputError
-from tautcut.formats.base import Data, Selection, decided, optional, reading
-from tautcut.formats.cells import Column, column_of
+from tautcut.errors import InputError, NotEnoughMemoryError
+from tautcut.formats import workbook
+from tautcut.formats.base import Data, Selection, decided, foresee, optional, reading
+from tautcut.formats.cells import Column, column_of, plain, written
 from tautcut.formats.text import Sheet, read_sheet, sheet_of
 
 # Names, in small letters, of columns that are ids or labels rather than features. The last is pyarrow's, of an index.
@@ -31,6 +35,7 @@ _KEY_NAME = re.compile(
 )  # fmt: skip
 _FEWEST_RUNNING = 10  # distinct whole numbers in fewer rows run by chance
 _MOST_UNUSED = 12  # columns that are no features, kept to be shown beside the result
+_PER_VALUE, _PER_COLUMN, _PER_TEXT = 40, 7000, 160  # bytes of memory, measured (decision 0035)
 _EVEN = 0.9  # of the steps of a run are alike; some are not once rows were deleted
 
 
@@ -93,37 +98,67 @@ def of_sheet(sheet: Sheet, selection: Selection) -> Data:
 
 def read_spreadsheet(path: Path, selection: Selection) -> Data:
     """The features in the first sheet of a workbook."""
-    calamine = optional("python_calamine", "reading spreadsheets")
+    optional("python_calamine", "reading spreadsheets")
     with reading(path, "a spreadsheet"):
-        try:
-            book = calamine.CalamineWorkbook.from_path(str(path))
-            cells = book.get_sheet_by_index(0).to_python()
-        except calamine.CalamineError as error:
-            raise ValueError(str(error)) from error
-        text = io.StringIO()
-        csv.writer(text).writerows(cells)  # dates as ISO writes them, numbers with every digit
-        sheet = sheet_of(text.getvalue().encode(), path.with_suffix(".csv"))
-        notes = (f"Taken from its first sheet, {book.sheet_names[0]!r}.",) if len(book.sheet_names) > 1 else ()
+        names, _, text = _sheet_text(path).partition(b"\n")
+        sheets = json.loads(names)
+        sheet = sheet_of(text, path.with_suffix(".csv"))
+        notes = (f"Taken from its first sheet, {sheets[0]!r}.",) if len(sheets) > 1 else ()
         return of_sheet(replace(sheet, path=path, notes=notes), selection)
+
+
+def _sheet_text(path: Path) -> bytes:
+    """What `workbook` writes about a file, in a process whose end is a sentence."""
+    room = memory.for_reading()
+    done = subprocess.run(
+        [sys.executable, "-P", workbook.__file__, str(path.absolute()), str(room)], capture_output=True, check=False
+    )
+    if done.returncode < 0:
+        raise NotEnoughMemoryError(
+            f"'{path}' needs more than {room >> 20:,} MiB of memory, or ends its reader otherwise (signal "
+            f"{-done.returncode}). Allow more by --memory, or save its cells as .csv."
+        )
+    if done.returncode:
+        raise ValueError(done.stderr.decode("utf-8", "replace"))
+    return done.stdout
 
 
 def read_parquet(path: Path, selection: Selection) -> Data:
     """The features in a Parquet file."""
     import pyarrow.parquet as pq
 
-    with reading(path, "a Parquet file"):
-        file = pq.ParquetFile(path)
+    with reading(path, "a Parquet file"), pq.ParquetFile(path) as file:
+        coded = _foreseen(file.metadata, path)
+    with reading(path, "a Parquet file"), pq.ParquetFile(path, read_dictionary=coded) as file:
         names = tuple(file.schema_arrow.names)
         roles = assign(names, selection, path)
         wanted = sorted({*roles.texts, *roles.unused, *roles.features})
         read = file.read(columns=[names[j] for j in wanted])
-        at = {j: read.column(position) for position, j in enumerate(wanted)}
+        at = {j: plain(read.column(position)) for position, j in enumerate(wanted)}
 
         def texts(asked: Sequence[int]) -> Mapping[int, Sequence[str]]:
-            return {j: ["" if one is None else str(one) for one in at[j].to_pylist()] for j in asked}
+            foresee(_PER_TEXT * read.num_rows * len(asked), f"'{path}', {read.num_rows:,} rows of text,")
+            return {j: written(at[j]) for j in asked}
 
         columns = {j: column_of(at[j], missing=selection.missing_words) for j in roles.features}
         return assemble(Table(columns, read.num_rows, texts, lambda row: f"row {row}"), roles, selection)
+
+
+def _foreseen(about: Any, path: Path) -> list[str]:
+    """The columns that are best read as numbers of their different texts, once it is known that all would fit.
+
+    A file of a few bytes can hold billions of numbers, and name one long text as often: Arrow would give each a copy.
+    """
+    n_values, n_bytes, coded, room = 0, 0, set(), memory.for_reading()
+    for group in map(about.row_group, range(about.num_row_groups)):
+        for column in map(group.column, range(group.num_columns)):
+            n_values += column.num_values
+            n_bytes += max(0, column.total_uncompressed_size)
+            if column.physical_type == "BYTE_ARRAY" and column.num_values * column.total_uncompressed_size > room:
+                coded.add(column.path_in_schema)
+    need = _PER_VALUE * max(n_values, about.num_rows) + 2 * n_bytes + _PER_COLUMN * about.num_columns
+    foresee(need, f"'{path}', a table of {about.num_rows:,} rows and {about.num_columns:,} columns,")
+    return sorted(coded)
 
 
 def assign(names: tuple[str, ...], selection: Selection, path: Path) -> Roles:
@@ -133,7 +168,8 @@ def assign(names: tuple[str, ...], selection: Selection, path: Path) -> Roles:
     chosen = None if selection.columns is None else _chosen(names, selection.columns, path)
     kept, without = (frozenset(_chosen(names, asked, path)) for asked in (selection.keep, selection.without))
     fixed = kept | frozenset(chosen or ())
-    by_name = (j for j, name in enumerate(names) if name.casefold() in ID_NAMES and j not in fixed | without)
+    taken = fixed | without
+    by_name = (j for j, name in enumerate(names) if name.casefold() in ID_NAMES and j not in taken)
     id_ = _position(names, selection.id_column, path) if selection.id_column else next(by_name, None)
     label = None if selection.label_column is None else _position(names, selection.label_column, path)
     others = range(len(names)) if chosen is None else dict.fromkeys([*chosen, *sorted(kept)])

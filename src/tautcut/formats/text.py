@@ -21,14 +21,16 @@ import numpy as np
 
 from tautcut.arrays import IntArray
 from tautcut.errors import InputError
-from tautcut.formats.base import reading
+from tautcut.formats.base import foresee, reading
 from tautcut.formats.cells import FREQUENT_MISSING, Column, column_of, is_fraction, is_missing, is_number
+from tautcut.formats.numerals import counts_by_line
 
 Line: TypeAlias = tuple[int, list[str]]
 
 SAMPLE = 100  # lines that decide about separator and header,
 _SAMPLED_CELLS = 100_000  # or fewer with so many cells,
 _SAMPLED_BYTES = 2**21  # or so many letters
+_BLANKED_BYTES = 2**16  # in which comments are found together
 _FEWEST_COUNTED = 4  # columns from which a first line 0, 1, 2, … is a header
 _FIRST_YEAR, _LAST_YEAR = 1800, 2100
 _SEPARATORS = (",", ";", "\t", "|")
@@ -38,8 +40,16 @@ _BLOCK = 2**25  # bytes that Arrow parses at a time; a row has to fit
 _MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _MOST_CHUNKS = 100_000  # columns of blocks: each costs some kilobytes, however short it is
 _LINE_END = re.compile(rb"\r\n|\n|\r")
+_LETTER = re.compile(rb"[^\r\n]")
 _COMMENT = re.compile(rb"^[ \t]*[#%][^\r\n]*", re.MULTILINE)
-_TOP = re.compile(rb"(?:[#%][^\r\n]*(?:\r\n|\n|\r|\Z)|[ \t]*(?:\r\n|\n|\r))+")  # comments and blank lines
+_CONTENT = re.compile(rb"(?:\A|(?<=[\r\n]))(?![#%])[ \t]*[^ \t\r\n]")  # begins a line that is neither comment nor blank
+_ALL_BUT_LINE_ENDS = bytes(sorted({*range(256)} - {*b"\r\n"}))
+
+# Bytes that a text takes in memory until its columns are arrays, measured (decision 0035).
+_PER_BYTE = 4
+_PER_CELL = 36
+_PER_COLUMN = 7000
+_PER_TEXT = 160  # a cell that is kept as it is written
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +89,7 @@ class Sheet:
     def texts(self, columns: Sequence[int]) -> dict[int, list[str]]:
         """Columns as they are written, without the blanks around their cells."""
         table = self._read(set(columns), only=columns)
+        foresee(_PER_TEXT * table.num_rows * len(columns), f"'{self.path}', {table.num_rows:,} rows of text,")
         return {j: [text.strip() for text in table.column(str(j)).to_pylist()] for j in columns}
 
     def coded(self, columns: Sequence[int]) -> tuple[list[str], IntArray]:
@@ -162,6 +173,7 @@ class Sheet:
 def read_sheet(path: Path) -> Sheet:
     """The text in a file, understood."""
     with reading(path, "a table of text"):
+        foresee(_PER_BYTE * path.stat().st_size, f"'{path}'")
         return sheet_of(path.read_bytes(), path)
 
 
@@ -171,6 +183,7 @@ def sheet_of(data: bytes, path: Path) -> Sheet:
     asked = re.match(rb"sep=(.)(?=\r?\n)", text)  # a line for spreadsheets
     text, comment = _without_comments(text[asked.end() :] if asked else text, path)
     separator = asked.group(1).decode() if asked else _separator(text, path)
+    _foresee(text, separator, path)
     text = _tabbed(text) if separator == _BLANK else _tidied(text, separator)
     stored = "\t" if separator == _BLANK else separator
     head = sample(_rows(text, stored))
@@ -274,19 +287,44 @@ def _without_comments(data: bytes, path: Path) -> tuple[bytes, bytes]:
 
     In .csv and .tsv files only lines at the top can be comments.
     """
-    top = _TOP.match(data)
-    comments = _COMMENT.findall(top.group()) if top else []
-    last = comments[-1].lstrip(b"#% \t") if comments else b""
+    content = _CONTENT.search(data)
+    top = data[: content.start()] if content else data
+    last = _LINE_END.split(top.rstrip()[-_SAMPLED_BYTES:])[-1].lstrip(b"#% \t")
     if path.suffix.lower() not in (".csv", ".tsv"):
-        return _COMMENT.sub(b"", data), last
-    if top is None or top.end() == len(data):
+        return _blanked(data) if b"#" in data or b"%" in data else data, last
+    if not top or content is None:
         return data, b""
-    return b"".join(_LINE_END.findall(top.group())) + data[top.end() :], last
+    return top.translate(None, _ALL_BUT_LINE_ENDS) + data[len(top) :], last
+
+
+def _blanked(data: bytes) -> bytes:
+    """The text with nothing in the lines that are comments."""
+    blocks, start = [], 0
+    while start < len(data):  # a block at a time, because every comment in it costs memory
+        end = data.find(b"\n", start + _BLANKED_BYTES) + 1 or len(data)
+        blocks.append(_COMMENT.sub(b"", data[start:end]))
+        start = end
+    return b"".join(blocks)
+
+
+def _foresee(data: bytes, separator: str, path: Path) -> None:
+    """Refuse a text whose cells would not fit in memory, before any of them is looked at."""
+    if separator == _BLANK:
+        counts = counts_by_line(data)
+        n_cells, width = int(counts.sum()), int(counts.max(initial=0))
+    else:
+        sign = separator.encode()
+        n_cells = data.count(sign) + max(data.count(b"\n"), data.count(b"\r")) + 1
+        width = max(line.count(sign) for line in _LINE_END.split(data, SAMPLE)[:SAMPLE]) + 1
+    need = _PER_BYTE * len(data) + _PER_CELL * n_cells + _PER_COLUMN * width
+    foresee(need, f"'{path}', a table of {n_cells:,} cells in {width:,} columns,")
 
 
 def _separator(data: bytes, path: Path) -> str:
     """What separates the cells: what gives the lines at the top one width, and the most numbers."""
-    top = b"\n".join(_LINE_END.split(data[:_SAMPLED_BYTES], SAMPLE)[:SAMPLE])
+    first = _LETTER.search(data)
+    start = first.start() if first else 0
+    top = b"\n".join(_LINE_END.split(data[start : start + _SAMPLED_BYTES], SAMPLE)[:SAMPLE])
     best, best_score = "", (0.0, -2.0)
     for one in (*_SEPARATORS, _BLANK):
         try:
