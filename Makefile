@@ -17,7 +17,7 @@ PEERS := graphlearning==1.7.5 scikit-network leidenalg igraph networkx mtkahypar
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-interpreter fuzz lock audit lint bench bench-scale test-gpu bench-gpu docs clean
+.PHONY: help demo test test-interpreter test-faults fuzz lock audit lint bench bench-scale test-gpu bench-gpu docs clean
 
 help:  ## this list
 	@echo 'make TARGET [PYTHON=python3.12] [VENV=.venv] [ARGS="..."]'
@@ -26,7 +26,7 @@ help:  ## this list
 demo: $(VENV)/.runtime  ## cluster 1797 images of digits, without and with one label per class
 	@$(BIN)/tautcut demo $(ARGS)
 
-# A fresh cache of compiled kernels: numba's own does not notice when a function that a kernel calls has changed.
+# A fresh cache of compiled kernels, so that the time of the suite is what it is on a new machine.
 test: lint  ## lint, then the whole suite and the docstring examples, with coverage
 	@rm -rf build/numba
 	@NUMBA_CACHE_DIR='$(CURDIR)/build/numba' \
@@ -38,6 +38,10 @@ test-interpreter: $(INTERPRETER_VENV)/.torch  ## the GPU's programs and whole fi
 	@NUMBA_CACHE_DIR='$(CURDIR)/build/numba-interpreter' COVERAGE_FILE=build/coverage-interpreter \
 		$(INTERPRETER_VENV)/bin/python -m pytest --cov=tautcut.kernels.gpu --cov-config=tests/kernels/gpu/coverage.toml \
 		-n 2 --dist worksteal tests/kernels/gpu $(ARGS)
+
+# Signals at random moments of commands, and every step of every output failing in turn; what happened is in the log.
+test-faults: $(VENV)/.dev  ## 100 kills and interrupts (ARGS="--kills 500 --first 1000"), and outputs that fail
+	@PYTHONPATH=src NUMBA_CACHE_DIR='$(CURDIR)/build/numba-faults' $(BIN)/python tests/hostile/faults.py $(ARGS)
 
 fuzz: $(VENV)/.dev  ## fresh cases for the fuzzers: ARGS="--minutes 30"; one of them again: ARGS="--case cli:123"
 	@NUMBA_CACHE_DIR='$(CURDIR)/build/numba-fuzz' OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m hostile $(ARGS)

@@ -1,5 +1,6 @@
 """What is free, what may be taken of it, and the sentence that has the sum."""
 
+import os
 import subprocess
 import sys
 
@@ -83,3 +84,25 @@ def test_work_that_would_not_fit_is_refused_before_it_begins(work, told):
 def test_a_graph_of_more_vertices_than_any_memory_holds_is_refused_without_a_limit():
     with pytest.raises(NotEnoughMemoryError, match="A graph of 1,000,000,000,001 vertices would take"):
         Graph.from_edges([(0, 10**12)])
+
+
+STARVED = """
+import resource, sys
+import numpy as np, psutil
+from tautcut import memory
+a, out = np.ones((256, 256)), np.empty((256, 256))
+if sys.argv[1] == "reserve":
+    memory.reserve()
+limit = psutil.Process().memory_info().vms + 2**21
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+np.matmul(a, a, out=out)
+print("multiplied")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="address space is limited on Linux")
+def test_working_memory_is_there_when_all_other_is_gone():
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", STARVED, "reserve"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.stdout == "multiplied\n", done.stderr

@@ -57,6 +57,14 @@ def foresee(need: float, room: int, what: str, fix: str) -> None:
         raise NotEnoughMemoryError(f"{what} would take {_told(need)} of memory, and {_told(room)} are to be had. {fix}")
 
 
+def reserve() -> None:
+    """Have NumPy's linear algebra take its working memory now: OpenBLAS ends the process where it gets none later."""
+    import numpy as np
+
+    square = np.ones((256, 256))  # large enough not to be multiplied without it
+    square @ square
+
+
 def _told(n_bytes: float) -> str:
     return f"{n_bytes / 2**30:,.1f} GiB" if n_bytes >= 2**27 else f"{n_bytes / 2**20:,.1f} MiB"
 

@@ -23,10 +23,20 @@ from sklearn.datasets import load_digits, load_wine, make_blobs
 from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
-from tautcut import Graph, MTVClassifier, MTVClustering, balanced_cut_energy, formats, knn_graph, purity
+from tautcut import (
+    Graph,
+    MTVClassifier,
+    MTVClustering,
+    balanced_cut_energy,
+    formats,
+    interrupts,
+    knn_graph,
+    purity,
+    writing,
+)
 from tautcut.algorithm import results
 from tautcut.algorithm.stopping import Status
-from tautcut.cli import app, main
+from tautcut.cli import app, main, shell
 from tautcut.formats import read, write_graph
 from tautcut.graph.diagnostics import confidence
 from tautcut.metrics import ari
@@ -746,6 +756,38 @@ def test_ctrl_c_while_the_number_is_looked_for_writes_nothing(rings, names, monk
     assert names() == [rings]
 
 
+# ---------------------------------------------------------------- nothing that is read is written
+
+
+@pytest.mark.parametrize("out", ["few.csv", "./few.csv", "link.csv", "hard.csv", "digits.csv"])
+def test_no_input_is_overwritten_by_labels(folder, few, capsys, out):
+    os.symlink("few.csv", "link.csv")
+    os.link("few.csv", "hard.csv")
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    told = refused(capsys, "classify", "digits.csv", "--labels", "few.csv", "--out", out, "--quiet")
+    assert "never overwritten" in told
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
+@pytest.mark.parametrize("source", ["few.csv", "digits.csv"])
+def test_no_input_is_overwritten_by_a_report(folder, few, capsys, source):
+    os.link(source, "page.html")
+    told = refused(capsys, "classify", "digits.csv", "--labels", "few.csv", "--report", "page.html", "--quiet")
+    assert "'page.html' is the input, which is never overwritten" in told
+
+
+def test_the_default_name_is_no_exception(folder, few, capsys):
+    os.rename("few.csv", "digits-tautcut.csv")
+    assert "never overwritten" in refused(capsys, "classify", "digits.csv", "--labels", "digits-tautcut.csv", "--quiet")
+
+
+def test_labels_and_report_are_two_files(folder, names, capsys):
+    Path("same.csv").write_text("")
+    os.symlink("same.csv", "same.html")
+    told = refused(capsys, "cluster", "digits.csv", "-k", "3", "--out", "same.csv", "--report", "same.html", "--quiet")
+    assert "are the same file" in told
+
+
 # ---------------------------------------------------------------- Ctrl-C
 
 
@@ -758,25 +800,32 @@ def test_ctrl_c_while_labels_are_written_waits_for_them(folder, names, monkeypat
 
     def pressed(*given, **named):
         press_ctrl_c()
+        while not interrupts.first_signal():
+            pass
         write(*given, **named)
 
     monkeypatch.setattr(formats, "write_labels", pressed)
-    result = run("cluster", "digits.csv", *BRIEF, "-k", "10", "--quiet", "--report", "r.html")
+    with interrupts.listening(lambda number: None):
+        result = run("cluster", "digits.csv", *BRIEF, "-k", "10", "--quiet", "--report", "r.html")
     assert result.exit_code == 130
     assert result.stderr.splitlines()[-1] == "tautcut: interrupted; written: digits-tautcut.csv."
     assert result.stderr.startswith("tautcut: stopping")
     assert names() == ["digits-tautcut.csv"]
 
 
-def test_ctrl_c_twice_while_labels_are_written_leaves_at_once(folder, names, monkeypatch):
-    def pressed(*given, **named):
-        press_ctrl_c()
-        press_ctrl_c()
+def test_leaving_at_once_tells_what_is_there_and_leaves_no_part(folder, names, monkeypatch):
+    """What the thread that listens does with a second Ctrl-C, or one that nobody obeys."""
+    codes, flush = [], writing._flush_to_disk
 
-    monkeypatch.setattr(formats, "write_labels", pressed)
+    def left(part):
+        flush(part)
+        shell.leave(signal.SIGTERM)  # while labels are written, and all but moved
+
+    monkeypatch.setattr(os, "_exit", codes.append)
+    monkeypatch.setattr(writing, "_flush_to_disk", left)
     result = run("cluster", "digits.csv", *BRIEF, "-k", "10", "--quiet")
-    assert result.exit_code == 130
-    assert result.stderr.endswith("tautcut: interrupted; nothing was written.\n")
+    assert codes == [143]
+    assert result.stderr.splitlines()[0] == "tautcut: interrupted; nothing was written."
     assert names() == []
 
 
@@ -843,7 +892,9 @@ def test_a_full_disk_names_the_file(folder, names, suffix):
     command = [sys.executable, "-c", code, "cluster", "digits.csv", *BRIEF, "-k", "10", "--quiet", "--out", out]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     assert process.returncode == 2, process.stderr
-    assert process.stderr.startswith(f"tautcut: '{out}': File too large")
+    assert process.stderr.splitlines()[-1].startswith(
+        f"tautcut: '{out}': File too large"
+    )  # kernels are not kept either
     assert names() == []
 
 

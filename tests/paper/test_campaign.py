@@ -86,6 +86,7 @@ KILLED = """
 import json, os, random, signal, sys, time
 from contextlib import suppress
 from pathlib import Path
+import psutil
 from tautcut.paper.campaign import execute, key_of
 from tautcut.paper.protocol import RunSpec
 from tautcut.records.records import RunRecord, circumstances, read_records
@@ -107,9 +108,18 @@ def child():
     finally:
         os._exit(1)
 
-def end_workers(pid):
-    with suppress(ProcessLookupError):
-        os.killpg(pid, signal.SIGKILL)  # they would wait for work for minutes
+def await_end(pid):
+    # the workers end with their parent
+    for _ in range(100):
+        if not any(is_alive(one, pid) for one in psutil.process_iter()):
+            return
+        time.sleep(0.1)
+    raise AssertionError("a worker has outlived its parent")
+
+def is_alive(process, group):
+    with suppress(ProcessLookupError, psutil.Error):
+        return os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE
+    return False
 
 before, random_ = b"", random.Random(jobs)
 for _ in range(rounds):
@@ -127,13 +137,13 @@ for _ in range(rounds):
     now = path.read_bytes()
     assert len(now) > len(before) and now.startswith(before), "a record was lost"
     before = now
-    end_workers(pid)
+    await_end(pid)
 partial = len(read_records(path))
 pid = os.fork()
 if pid == 0:
     child()
 assert os.waitpid(pid, 0)[1] == 0
-end_workers(pid)
+await_end(pid)
 assert path.read_bytes().startswith(before)
 keys = [key_of(record) for record in read_records(path)]
 print(json.dumps([partial, sorted(keys) == sorted(spec.key for spec in specs)]))

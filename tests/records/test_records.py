@@ -272,3 +272,34 @@ def test_outside_a_checkout_there_is_no_commit(tmp_path, monkeypatch):
 def test_without_git_there_is_no_commit(monkeypatch):
     monkeypatch.setenv("PATH", "")
     assert records._commit() is None
+
+
+@pytest.mark.parametrize("before", [None, b'{"whole": 1}\n', b'{"torn'])
+@pytest.mark.parametrize("name", ["fsync", "write"])
+def test_an_append_that_fails_leaves_the_file_as_it_was(tmp_path, monkeypatch, before, name):
+    path = tmp_path / "runs.jsonl"
+    if before is not None:
+        path.write_bytes(before)
+
+    def fails(*given):
+        raise OSError(28, "No space left on device")
+
+    if name == "fsync":
+        monkeypatch.setattr(os, "fsync", fails)
+        with pytest.raises(OSError, match=r"runs\.jsonl"):
+            append_record(path, Line())
+    else:  # the system itself refuses the last byte: what fits is written, and taken back
+        faults = pytest.importorskip("hostile.faults")
+        with (
+            faults.full_after(len(before or b"") + len(Line().to_json())),
+            pytest.raises(OSError, match=r"runs\.jsonl"),
+        ):
+            append_record(path, Line())
+    assert (path.read_bytes() if path.exists() else None) == before
+
+
+class Line:
+    """What a file of records needs of a record."""
+
+    def to_json(self) -> str:
+        return '{"content": "' + "x" * 500 + '"}'

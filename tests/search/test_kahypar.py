@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
+import sys
+import threading
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -55,3 +59,36 @@ def test_an_interrupt_of_the_other_process_is_one_of_this(monkeypatch, found):
     ended(monkeypatch, -signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         strong_partition(PROBLEM, imbalance=0.03)
+
+
+def test_the_other_process_does_not_outlive_the_one_that_asks(tmp_path):
+    """Its number is that of a process which is not its parent: it has ended before."""
+    answer = subprocess.run(
+        [sys.executable, "-m", "tautcut.search.kahypar", "1"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+    assert (answer.returncode, answer.stderr) == (1, b"")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_waits_for_what_another_thread_partitions():
+    holds, done = threading.Event(), threading.Event()
+
+    def partition() -> None:
+        with kahypar._lock:
+            holds.set()
+            threading.Event().wait(0.2)
+            done.set()
+
+    thread = threading.Thread(target=partition)
+    thread.start()
+    holds.wait()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of Python 3.12 and later, on forks beside threads
+        child = os.fork()
+    if child == 0:
+        os._exit(0 if done.is_set() and kahypar._lock.acquire(timeout=20) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    thread.join()

@@ -1,5 +1,6 @@
 """The command line: a shell over the library, and the only place that prints. Results go to standard output,
-status lines and errors to standard error. Exit 0: done; 2: bad input, in one sentence; 130: interrupted.
+status lines and errors to standard error. Exit 0: done; 2: bad input, in one sentence; 130: interrupted (143: by
+SIGTERM, 129: by SIGHUP).
 Heavy imports wait until a command needs them, so that `--help` is quick.
 """
 
@@ -12,8 +13,10 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from tautcut._version import __version__
-from tautcut.cli import commands, demo, reproduce
-from tautcut.cli.shell import BAD_INPUT
+from tautcut.cli import commands, demo, reproduce, shell
+from tautcut.cli.shell import BAD_INPUT, INTERRUPTED
+from tautcut.interrupts import first_signal, listening
+from tautcut.writing import is_under_way
 
 # The base of typer's complaints about options; where it is imported from depends on typer's version.
 _UsageError: Any = typer.BadParameter.__bases__[0]
@@ -26,6 +29,17 @@ app = typer.Typer(
 for command in (demo.demo, commands.cluster, commands.classify, commands.graph, commands.suggest):
     app.command()(command)
 app.add_typer(reproduce.app, name="reproduce")
+
+
+def program() -> NoReturn:
+    """Run the command line as a process, and end it: by an interrupt with the number of the signal in its code."""
+    shell.mend_streams()
+    with listening(shell.leave, is_under_way):
+        try:
+            main()
+        except SystemExit as end:
+            is_interrupted = end.code == INTERRUPTED and first_signal()
+            shell.end(128 + first_signal() if is_interrupted else int(end.code or 0))
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

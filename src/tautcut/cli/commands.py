@@ -100,7 +100,7 @@ def classify(
         with common.bar(fit.device) as bar:
 
             def prepare() -> tuple[Path, Data, Array | None, Array, Graph, NeighborReport | None]:
-                out, data = fit.checked_out(source.file), source.read(label_column)
+                out, data = fit.checked_out(source.file, labels), source.read(label_column)
                 images, known = fit.images(data), _known(data, labels, unknown or (), common)
                 return out, data, images, known, *source.graph_of(data, common, fit.device, bar)
 

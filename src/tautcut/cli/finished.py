@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from tautcut.cli import shell
+from tautcut.interrupts import apart, obey
 
 if TYPE_CHECKING:
     from tautcut.algorithm.results import Result
@@ -47,24 +48,28 @@ class FinishedRun:
         """Write labels and report, and print what was found; after Ctrl-C say so and exit as interrupted."""
         from tautcut.algorithm.stopping import Status
 
-        with shell.acknowledged(is_held=True) as pressed:
+        with shell.acknowledged():
             self.write_labels(out)
         written.append(out)
         is_cut_short = self.result.status is Status.INTERRUPTED
-        if pressed.is_set() and not is_cut_short:
-            raise KeyboardInterrupt
+        if not is_cut_short:
+            obey()
         if report is not None and not is_cut_short:
-            self.model.report(
-                report, ids=self.data.ids, features=None if self.data.kind == "graph" else self.data.content,
-                feature_names=self.data.names, images=self.images, columns=self.data.others(), diagnosis=self.diagnosis,
-                settings=self._settings,
-            )  # fmt: skip
+            apart(lambda: self.write_report(report))
             written.append(report)
         (self.print_json if as_json else self.print_table)(out, report if report in written else None)
         if is_cut_short:
             without = "" if report is None else "; the report was left out"
             shell.say(f"tautcut: interrupted; the best partition so far is in {out}{without}.")
             raise typer.Exit(shell.INTERRUPTED)
+
+    def write_report(self, path: Path) -> None:
+        """Write the page to look at."""
+        self.model.report(
+            path, ids=self.data.ids, features=None if self.data.kind == "graph" else self.data.content,
+            feature_names=self.data.names, images=self.images, columns=self.data.others(), diagnosis=self.diagnosis,
+            settings=self._settings,
+        )  # fmt: skip
 
     def write_labels(self, path: Path) -> None:
         """Write the labels to a file, or into a copy of the input."""

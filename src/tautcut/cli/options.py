@@ -162,7 +162,9 @@ class Source:
     def read(self, label_column: str | None = None) -> Data:
         """What the file holds, and how its features are to be scaled."""
         from tautcut import formats
+        from tautcut.memory import reserve
 
+        reserve()
         ways: dict[str, Any] = {"missing": self.missing, "missing_words": self.na or ()}
         data = formats.read(
             self.file, kind=self.kind, columns=None if self.columns is None else split_by_commas(self.columns),
@@ -361,17 +363,21 @@ class FitOptions:
         str | None, Option(metavar="HEIGHTxWIDTH", help="Rows are pictures of this size: the report shows them.")
     ] = None
 
-    def checked_out(self, source: Path) -> Path:
-        """Where the labels go. What could not be written, or searched by, is refused before anything is computed."""
+    def checked_out(self, source: Path, *others: Path | None) -> Path:
+        """Where the labels go: neither they nor the report to a file that is read, the source or one of the `others`.
+
+        What could not be written, or searched by, is refused before anything is computed.
+        """
         from tautcut import formats
         from tautcut.search.plan import Plan
-        from tautcut.writing import writable
+        from tautcut.writing import check_apart, writable
 
         Plan(search=self.search)
         formats.check_source(source)
         out = formats.check_label_path(self.out or Path(f"{formats.stem(source)}-tautcut.csv"), source)
         if self.report is not None:
-            writable(self.report, (".html", ".htm"), source=source)
+            writable(self.report, (".html", ".htm"))
+        check_apart([out, self.report], [source, *others])
         return out
 
     @property

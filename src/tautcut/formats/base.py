@@ -5,6 +5,7 @@ cannot be read. It knows no format.
 from __future__ import annotations
 
 import csv
+import errno
 import struct
 import sys
 import tokenize
@@ -49,6 +50,8 @@ _PER_CELL = 10  # of a dense matrix
 _HARMLESS_SIDE = 2**22
 _SIDE_PER_ENTRY = 100
 _BLOCK = 2**22  # entries of a dense matrix that are compared at a time
+# A machine that has no room left, for a copy of the file that is written meanwhile too, says nothing about the file.
+_OF_THE_MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM)
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,6 +234,8 @@ def reading(path: Path, what: str) -> Iterator[None]:
             f"'{path}' needs more memory than there is: {first_line(error)}. Give less, or use a larger machine."
         ) from error
     except _damaged() as error:
+        if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
+            raise
         raise InputError(
             f"'{path}' cannot be read as {what}: {first_line(error)}. Check that it is whole and its suffix right."
         ) from error

@@ -5,6 +5,7 @@ writes. It knows nothing of what a run does.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
@@ -16,6 +17,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 
 from tautcut.checks import whole_number
 from tautcut.errors import TautcutError
+from tautcut.interrupts import end_with_parent
 from tautcut.records.records import RunRecord, append_record, cut_torn_line, read_records
 from tautcut.writing import write_whole
 
@@ -97,8 +99,11 @@ def _perform(spec: Spec, *, run: Runner, at_a_time: int) -> RunRecord:
 
 
 def _in_processes(perform: Runner, specs: Iterable[Spec], at_a_time: int) -> Iterator[RunRecord]:
-    """Records as they come, from worker processes; joblib shares the cores among them."""
-    pool = Parallel(n_jobs=at_a_time, backend="loky", return_as="generator_unordered", batch_size=1)
+    """Records as they come, from worker processes, which end with this one; joblib shares the cores among them."""
+    pool = Parallel(
+        n_jobs=at_a_time, backend="loky", return_as="generator_unordered", batch_size=1,
+        initializer=end_with_parent, initargs=(os.getpid(),),
+    )  # fmt: skip
     try:
         yield from pool(delayed(perform)(spec) for spec in specs)
     except BrokenProcessPool as error:

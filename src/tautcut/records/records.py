@@ -10,6 +10,7 @@ import platform
 import subprocess
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from errno import ENOSPC
@@ -118,16 +119,25 @@ def plain_setting(value: Any) -> Any:
 
 
 def append_record(path: str | os.PathLike[str], record: RunRecord) -> None:
-    """Add the record to a file of JSON lines, in one write that is on disk on return."""
+    """Add the record to a file of JSON lines, in one write that is on disk on return; else the file is as it was."""
     line = (record.to_json() + "\n").encode()
+    is_new = not Path(path).exists()
     with naming(path), Path(path).open("ab+", buffering=0) as file:
-        if file.seek(0, os.SEEK_END):
+        size = file.seek(0, os.SEEK_END)
+        if size:
             file.seek(-1, os.SEEK_END)
             if file.read(1) != b"\n":
                 line = b"\n" + line  # the line before was torn by a crash; do not tear this one too
-        if file.write(line) < len(line):  # a disk that fills up takes what fits, and fails at the next write only
-            raise OSError(ENOSPC, os.strerror(ENOSPC))
-        os.fsync(file.fileno())
+        try:
+            if file.write(line) < len(line):  # a disk that fills up takes what fits, and fails at the next write only
+                raise OSError(ENOSPC, os.strerror(ENOSPC))
+            os.fsync(file.fileno())
+        except BaseException:
+            with suppress(OSError):
+                file.truncate(size)
+                if is_new:
+                    os.unlink(path)
+            raise
 
 
 def cut_torn_line(path: str | os.PathLike[str]) -> None:

@@ -23,6 +23,9 @@ _LONG = 15_000  # edges from which a partition takes about as long as another pr
 
 _engines: list[Any] = []  # Mt-KaHyPar's, once it is initialised
 _lock = Lock()  # its seed is global
+if hasattr(os, "register_at_fork"):
+    # A process that is forked while a thread partitions would wait for that thread, which it has not, for ever.
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +54,7 @@ def partition(request: Request) -> IntArray | None:
     np.savez(content, **asdict(request))
     path = os.pathsep.join(filter(None, sys.path))
     process = subprocess.run(
-        [sys.executable, "-m", __name__], input=content.getvalue(), capture_output=True, check=False,
+        [sys.executable, "-m", __name__, str(os.getpid())], input=content.getvalue(), capture_output=True, check=False,
         env={**os.environ, "PYTHONPATH": path},
     )  # fmt: skip
     if process.returncode == -signal.SIGINT:  # the terminal's Ctrl-C reaches every process
@@ -82,23 +85,28 @@ def partition_here(request: Request) -> IntArray:
         return np.asarray(graph.partition(context).get_partition(), dtype=np.int64)
 
 
-def main() -> None:
+def main(parent: int) -> None:
     """Answer the request on standard input; end at once by an interrupt, and with the process that asks."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    _end_with_the_parent()
+    _end_with(parent)
     with np.load(io.BytesIO(sys.stdin.buffer.read()), allow_pickle=False) as stored:
         given = {name: stored[name].item() if stored[name].ndim == 0 else stored[name] for name in stored.files}
     np.save(sys.stdout.buffer, partition_here(Request(**given)))
 
 
-def _end_with_the_parent() -> None:
-    """Ask the system to end this process with the one that started it, where it can."""
+def _end_with(parent: int) -> None:
+    """Ask the system to end this process with the one that started it, where it can.
+
+    It has to be the system: no thread of this process gets a turn while Mt-KaHyPar holds Python's lock.
+    """
     import ctypes
 
     if sys.platform == "linux":
         set_death_signal = 1
         ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL)
+        if os.getppid() != parent:  # it has ended before it could be asked
+            os._exit(1)
 
 
 if __name__ == "__main__":
-    main()
+    main(int(sys.argv[1]))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+import warnings
 from pathlib import Path
 
 import pytest
@@ -19,15 +21,113 @@ print(solve(Problem(path, 2), np.linspace([1.0, 0.0], [0.2, 0.8], 6)).partition.
 """
 
 
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    """The files of compiled kernels, in a folder of the test's own."""
+    numba = pytest.importorskip("numba")
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    compiling._warn_once.cache_clear()
+    return lambda: sorted(file for file in tmp_path.rglob("*") if file.is_file())
+
+
+def doubled():
+    """A kernel as another process would have it, and whether it was found on disk."""
+    double = compiling.compiled(_double)
+    assert double(21) == 42
+    return bool(double.stats.cache_hits)
+
+
+def _double(x):
+    return 2 * x
+
+
+def test_a_kernel_is_compiled_once(kept):
+    assert [doubled(), doubled()] == [False, True]
+    assert [file.suffix for file in kept()] == [".nbc"]
+
+
+DAMAGE = {
+    "empty": lambda raw: b"",
+    "half": lambda raw: raw[: len(raw) // 2],
+    "a bit flipped": lambda raw: raw[:-400] + bytes([raw[-400] ^ 1]) + raw[-399:],
+    "garbage": lambda raw: b"garbage" * 100,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_a_damaged_kernel_is_compiled_again_and_mended(kept, damage):
+    doubled()
+    (file,) = kept()
+    file.write_bytes(damage(file.read_bytes()))
+    assert [doubled(), doubled()] == [False, True]
+
+
+def test_a_kernel_that_cannot_be_linked_is_compiled_again(kept, monkeypatch, caplog):
+    doubled()
+    monkeypatch.setattr(compiling._Shelf, "load", lambda self, key: ("not", "a", "kernel"))
+    assert not doubled()
+    assert "cannot be used, and is compiled again" in caplog.text
+
+
+def test_a_folder_in_the_place_of_a_kernel_does_no_harm(kept):
+    doubled()
+    (file,) = kept()
+    file.unlink()
+    file.mkdir()
+    assert not doubled()
+    assert list(kept()) == []
+
+
+def test_a_full_disk_keeps_nothing_and_is_told_once(kept, monkeypatch, caplog):
+    def full(*given):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(compiling, "write_whole", full)
+    assert [doubled(), doubled()] == [False, False]
+    assert caplog.text.count("No space left on device") == 1
+    assert kept() == []
+
+
+def test_a_change_in_another_file_of_kernels_compiles_again(kept, monkeypatch):
+    doubled()
+    monkeypatch.setattr(compiling, "_sources", lambda: b"other code")
+    assert not doubled()
+
+
+def test_kernels_can_be_forgotten(kept):
+    doubled()
+    compiling.compiled(_double)._cache.flush()
+    assert kept() == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_waits_for_what_another_thread_compiles():
+    lock, compiles, done = compiling.global_compiler_lock, threading.Event(), threading.Event()
+
+    def compile_() -> None:
+        with lock:
+            compiles.set()
+            threading.Event().wait(0.2)
+            done.set()
+
+    thread = threading.Thread(target=compile_)
+    thread.start()
+    compiles.wait()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of Python 3.12 and later, on forks beside threads
+        child = os.fork()
+    if child == 0:
+        os._exit(0 if done.is_set() and lock._lock.acquire(timeout=20) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    thread.join()
+
+
 def test_without_a_place_for_the_cache_kernels_are_compiled_in_memory(monkeypatch, caplog):
-    real = compiling.njit
+    def homeless(function):
+        raise RuntimeError("cannot cache function: no locator available")
 
-    def njit_without_cache(**options):
-        if options.get("cache"):
-            raise RuntimeError("cannot cache function: no locator available")
-        return real(**options)
-
-    monkeypatch.setattr(compiling, "njit", njit_without_cache)
+    compiling._warn_once.cache_clear()
+    monkeypatch.setattr(compiling, "_Cache", homeless)
     double = compiling.compiled(lambda x: 2 * x)
     assert double(21) == 42
     assert "no writable folder" in caplog.text
@@ -43,7 +143,7 @@ def test_processes_that_compile_at_once_do_not_spoil_the_cache(tmp_path: Path, n
     answers = {process.communicate()[0] for process in several}
     again = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment, check=True)
     assert answers == {again.stdout} == {"[0, 0, 0, 1, 1, 1]\n"}
-    assert any(tmp_path.rglob("*.nbi"))
+    assert any(tmp_path.rglob("*.nbc"))
 
 
 def test_a_second_process_compiles_nothing(tmp_path: Path):
