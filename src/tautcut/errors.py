@@ -28,4 +28,4 @@ class InterruptedRunWarning(UserWarning):
 
 
 class CollapseWarning(UserWarning):
-    """A cluster vanished during the run; the best partition seen before that is returned."""
+    """A cluster vanished during the run, or is smaller than was asked for; the best partition seen is returned."""

@@ -31,7 +31,7 @@ from tautcut.errors import GraphWarning, InputError
 from tautcut.graph import Graph
 from tautcut.graph.adapters import is_graph, vertex_names
 from tautcut.graph.columns import carriers
-from tautcut.graph.diagnostics import Diagnosis, diagnose
+from tautcut.graph.diagnostics import NOTICEABLE, Diagnosis, diagnose
 from tautcut.graph.neighbors import Metric, Weights, nearest, neighbor_graph
 from tautcut.kernels.devices import exact_finder, resolved
 from tautcut.problem import Problem, lam_of_prior
@@ -82,11 +82,12 @@ class _MTVEstimator(BaseEstimator):
             X = validate_data(self, X, accept_sparse="csr", ensure_min_samples=2, dtype="numeric")
             # From the generator's own seed, which fixes the neighbours then, and takes nothing from the starts.
             seeded = np.random.default_rng(cast("np.random.SeedSequence", rng.bit_generator.seed_seq))
-            graph, _ = neighbor_graph(
+            graph, report = neighbor_graph(
                 X, _affordable_neighbors(self.n_neighbors, X.shape[0]), metric=self.metric, weights=self.weights,
                 random_state=seeded, finder=exact_finder(self.device),
             )  # fmt: skip
             self._X_fit = X
+            _warn_of_copies(report.n_copied, report.n_points, report.n_neighbors)
             if self.metric == "euclidean":
                 _warn_of_columns(X, getattr(self, "feature_names_in_", None))
         _warn_of_pieces(graph, is_given=self._X_fit is None)
@@ -315,7 +316,8 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         Algorithm 1 alone.
     min_cluster_size : int, default None
         The fewest points that a cluster should have: the search prefers any partition that keeps to it over one that
-        does not. None is a quarter of the expected size. Without a search it has no effect.
+        does not. None is a quarter of the expected size. Without a search it has no effect, but one that is missed is
+        warned of, as always.
     max_iter : int, default 2000
         The most inner iterations of Algorithm 1 in one run. A run that reaches it says so in `status_`.
     tol : float, default 1e-4
@@ -619,6 +621,16 @@ def _warn_of_columns(X: Any, names: Sequence[object] | None) -> None:
         warnings.warn(message, GraphWarning, stacklevel=4)
 
 
+def _warn_of_copies(n_copied: int, n: int, k: int) -> None:
+    """Say so where many points coincide with all of their neighbours."""
+    if n_copied > NOTICEABLE * n:
+        message = (
+            f"{n_copied} of the {n} points have {k} or more duplicates: which of these are joined, and where a cut may "
+            "run between them, is arbitrary. Remove duplicates, or raise n_neighbors above their number."
+        )
+        warnings.warn(message, GraphWarning, stacklevel=4)
+
+
 def _warn_of_pieces(graph: Graph, *, is_given: bool) -> None:
     n_isolated = int((np.diff(graph.indptr) == 0).sum())
     n_components = graph.components()[0]
@@ -646,8 +658,10 @@ def _weighted_mean(X: Any, memberships: FloatArray) -> FloatArray:
     is_bad = ~(np.isfinite(S.data) & (S.data >= 0))
     if is_bad.any():
         raise InputError(f"similarities must be finite and ≥ 0; found {S.data[is_bad][0]}.")
-    total = np.asarray(S.sum(axis=1)).ravel()
+    # In units of the largest of each row: huge similarities do not overflow when they are added, and tiny ones count.
+    largest = S.max(axis=1).toarray().ravel() if S.shape[0] else np.zeros(0)
+    S.data = np.divide(S.data, np.repeat(largest, np.diff(S.indptr)), out=np.zeros_like(S.data), where=S.data > 0)
     mean = np.full((S.shape[0], memberships.shape[1]), 1.0 / memberships.shape[1])
-    has_any = total > 0
-    mean[has_any] = (S[has_any] @ memberships) / total[has_any, None]
-    return mean
+    has_any = largest > 0
+    mean[has_any] = S[has_any] @ memberships
+    return np.asarray(mean / mean.sum(axis=1, keepdims=True))

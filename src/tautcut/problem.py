@@ -193,7 +193,8 @@ def balanced_terms(cut: FloatArray, sizes: IntArray | FloatArray, lam: FloatArra
     if sizes.size == 1:
         return np.zeros(1)
     balance = np.minimum(lam * sizes, sizes.sum() - sizes)
-    terms: FloatArray = np.divide(cut, balance, out=np.full(sizes.size, np.inf), where=balance > 0)
+    with np.errstate(over="ignore"):  # a cut of 1e300 for a share of 1e-300 is as good as infinite
+        terms: FloatArray = np.divide(cut, balance, out=np.full(sizes.size, np.inf), where=balance > 0)
     return terms
 
 

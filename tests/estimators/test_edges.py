@@ -200,3 +200,51 @@ def test_no_tolerance_ends_by_the_budget() -> None:
     assert model.status_ is Status.BUDGET_SPENT
     assert model.n_iter_ == 300
     assert set(model.labels_) == {0, 1, 2}
+
+
+# ---------------------------------------------------------------- numbers of any size
+
+
+@pytest.mark.parametrize("unit", [5e-324, 1e-300, 1e300])
+def test_memberships_of_new_points_sum_to_one_whatever_the_unit(unit):
+    model = MTVClustering(2, affinity="precomputed", random_state=0).fit(path(12))
+    S = unit * np.array([[1.0] * 12, [0.0] * 12, [3.0] + [0.0] * 11, [1e8, *[1.0] * 11]])
+    shares = model.transform(S)
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0, rtol=1e-12)
+    assert shares[1].tolist() == [0.5, 0.5]
+
+
+def test_points_that_coincide_are_warned_of():
+    from tautcut.errors import GraphWarning
+
+    with pytest.warns(GraphWarning, match="duplicates"):
+        MTVClustering(2, random_state=0).fit(np.full((60, 3), 3.0))
+
+
+@pytest.mark.parametrize("unit", [5e-324, 1e300])
+@pytest.mark.parametrize("spread", [1.0, 1e8])
+def test_labels_of_extreme_weights_give_probabilities(unit, spread):
+    edges = [(i, i + 1) for i in range(9)]
+    weights = unit * np.where(np.arange(9) % 2, 1.0, max(1.0, spread / (1e8 if unit > 1 else 1.0)))
+    model = MTVClassifier(affinity="precomputed", random_state=0).fit(
+        Graph.from_edges(edges, weights), [0, *[-1] * 8, 1]
+    )
+    np.testing.assert_allclose(model.result_.probabilities.sum(axis=1), 1.0)
+
+
+def test_a_start_of_huge_numbers_is_projected():
+    start = np.zeros((12, 3))
+    start[:4, 0], start[4:8, 1], start[8:, 2], start[0, 1] = 1e308, 1e308, 1e308, -1e308
+    model = MTVClustering(3, affinity="precomputed", init=start, search="none", random_state=0).fit(path(12))
+    assert np.isfinite(model.memberships_).all()
+
+
+def test_the_energy_of_a_wide_kernel_is_that_of_the_labels():
+    from sklearn.datasets import load_wine
+    from sklearn.metrics.pairwise import rbf_kernel
+
+    W = rbf_kernel(load_wine().data[::3], gamma=1)
+    np.fill_diagonal(W, 0)
+    model = MTVClustering(3, affinity="precomputed", random_state=1).fit(W)
+    assert model.energy_ == pytest.approx(balanced_cut_energy(W, model.labels_), rel=1e-9)
+    assert model.energy_ >= 0

@@ -12,7 +12,7 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
 from tautcut.errors import InputError
-from tautcut.graph.columns import carriers, scaling
+from tautcut.graph.columns import carriers, levelled, scaling
 
 
 @pytest.fixture(scope="module")
@@ -119,3 +119,13 @@ def test_neither_a_unit_for_all_nor_the_order_of_rows_matters(unit, seed):
     assert found.share == pytest.approx(other.share)
     assert found.are_too_few == other.are_too_few
     assert np.allclose(scaling(X, "standard").apply(X), scaling(X * unit, "standard").apply(X * unit))
+
+
+@pytest.mark.parametrize("unit", [1e-320, 1.0, 1e200, 1e308])
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+def test_levelled_columns_are_exact_and_of_ordinary_size(unit, kind):
+    X = unit * np.array([[0.0, 1.0, -0.5], [0.0, 0.25, 1.5]])
+    level, exponents = levelled(kind(X))
+    dense = level if isinstance(level, np.ndarray) else level.toarray()
+    np.testing.assert_array_equal(np.ldexp(dense, exponents), X)
+    assert np.abs(dense).max() <= 1.0

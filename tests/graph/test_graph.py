@@ -292,3 +292,39 @@ def test_repr_and_is_unweighted():
     assert repr(Graph.from_any(TRIANGLE)) == "Graph(n_vertices=4, n_edges=3)"
     assert not Graph.from_any(TRIANGLE).is_unweighted
     assert Graph.from_any(TRIANGLE > 0).is_unweighted
+
+
+# ---------------------------------------------------------------- the unit of the weights
+
+
+@pytest.mark.parametrize("factor", [2.0**-40, 2.0**600, 2.0**-1000, 3.0, 0.1, 1e-12, 1e150])
+def test_a_common_factor_leaves_the_same_graph(factor):
+    W = np.triu(np.random.default_rng(0).random((12, 12)), 1)
+    plain, _ = Graph.from_any(W + W.T).in_mean_weights()
+    scaled, unit = Graph.from_any((W + W.T) * factor).in_mean_weights()
+    np.testing.assert_array_equal(scaled.weights, plain.weights)
+    assert unit == pytest.approx(factor * W[W > 0].mean())
+
+
+@pytest.mark.parametrize("factor", [3.0, 1e-12, 0.1, 5e-324, 1e300])
+def test_a_constant_weight_is_the_binary_graph(factor):
+    scaled, unit = Graph.from_edges([(0, 1), (1, 2), (2, 3)], [factor] * 3).in_mean_weights()
+    assert scaled.is_unweighted
+    assert unit == factor
+
+
+def test_no_weight_vanishes_beside_others():
+    scaled, _ = Graph.from_edges([(0, 1), (1, 2), (2, 3)], [1e-320, 1.0, 1e300]).in_mean_weights()
+    assert (scaled.weights > 0).all()
+    assert np.isfinite(scaled.weights).all()
+
+
+def test_hubs_do_not_matter_for_the_order_of_their_neighbors(monkeypatch):
+    module = importlib.import_module("tautcut.graph.graph")
+    monkeypatch.setattr(module, "_HUB", 10)
+    shuffled = np.random.default_rng(0).permutation(60)
+    path = [(shuffled[i], shuffled[i + 1]) for i in range(59)]
+    W = Graph.from_edges([*path, *((60, i) for i in range(60))]).to_scipy()
+    place = np.argsort(module.local_order(W))
+    assert sorted(place.tolist()) == list(range(61))
+    assert all(abs(place[i] - place[j]) <= 2 for i, j in path)

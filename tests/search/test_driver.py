@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 import signal
 import threading
+import warnings
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +22,7 @@ from tautcut.algorithm import stopping
 from tautcut.algorithm.observers import Progress
 from tautcut.algorithm.results import Result
 from tautcut.algorithm.stopping import Status, StopRule
-from tautcut.errors import InputError, InterruptedRunWarning
+from tautcut.errors import CollapseWarning, InputError, InterruptedRunWarning
 from tautcut.search.driver import best_of_starts
 from tautcut.search.multilevel import MultilevelSearcher
 from tautcut.search.plan import EFFORTS, Effort, Plan, Task
@@ -389,3 +390,42 @@ def test_large_graphs_are_spared_the_slow_partitioner(monkeypatch: pytest.Monkey
     monkeypatch.setattr(multilevel, "strong_partition", lambda problem, imbalance: pytest.fail("it was asked"))
     ring = Graph.from_edges([(i, (i + 1) % 30) for i in range(30)])
     best_of_starts(Problem(ring, 3), Plan(), rng=np.random.default_rng(0))
+
+
+# ---------------------------------------------------------------- sizes that were asked for
+
+
+STAR = Graph.from_edges([(0, i) for i in range(1, 30)])
+
+
+@pytest.mark.parametrize("settings", [
+    {"init": "ncut"}, {"search": "none", "init": "random"}, {"search": "none", "init": np.eye(4)[[0] * 27 + [1, 2, 3]]},
+    {}, {"init": "multilevel"},
+])  # fmt: skip
+def test_a_smallest_size_is_kept_or_warned_of(settings):
+    problem = Problem(STAR, 4)
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        plan = Plan(min_cluster_size=5, **settings)
+        sizes = best_of_starts(problem, plan, rng=np.random.default_rng(0)).partition.sizes
+    told = [one for one in heard if issubclass(one.category, CollapseWarning)]
+    assert bool(told) == bool(sizes.min() < 5)
+    if told:
+        assert "min_cluster_size=5" in str(told[0].message)
+
+
+def test_an_empty_cluster_is_warned_of_without_edges_too():
+    problem = Problem(Graph.from_edges(np.empty((0, 2), int), n_vertices=5), 3)
+    with pytest.warns(CollapseWarning):
+        best_of_starts(problem, Plan(init=np.eye(3)[[0] * 5]), rng=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("factor", [2.0**-40, 2.0**40, 3.0])
+def test_algorithm_1_alone_does_not_see_the_unit_of_the_weights(factor):
+    W = planted_graph(3, 20, seed=1, is_weighted=True).to_scipy()
+    plan = Plan(search="none", algorithm="paper", init="random")
+    one, other = (
+        best_of_starts(Problem(Graph.from_any(W * c), 3), plan, rng=np.random.default_rng(0)) for c in (1.0, factor)
+    )
+    np.testing.assert_array_equal(one.partition.labels, other.partition.labels)
+    np.testing.assert_array_equal(one.memberships, other.memberships)

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 import scipy.sparse as sp
 
-from tautcut.arrays import Array, BoolArray, Features, FloatArray
+from tautcut.arrays import Array, BoolArray, Features, FloatArray, IntArray
 from tautcut.checks import one_of
 
 Scale: TypeAlias = Literal["auto", "standard", "robust", "none"]
@@ -143,13 +143,30 @@ def scaling(X: Features, how: Scale) -> Scaling:
     return Scaling(used, centres, units, found)
 
 
+def levelled(X: Features) -> tuple[Any, IntArray]:
+    """X in double precision, each column divided by the power of two next to its largest entry, and their exponents.
+
+    Exact, and whatever the size of the entries, no sum or square of a column overflows or vanishes.
+    """
+    if isinstance(X, np.ndarray):
+        dense = X.astype(np.float64)
+        exponents = np.frexp(np.maximum(dense.max(axis=0, initial=0.0), -dense.min(axis=0, initial=0.0)))[1]
+        return np.ldexp(dense, -exponents), exponents
+    sparse = sp.csr_matrix(X, dtype=np.float64)
+    exponents = np.frexp(abs(sparse).max(axis=0).toarray().ravel())[1]
+    data = np.ldexp(sparse.data, -exponents[sparse.indices])
+    return sp.csr_matrix((data, sparse.indices, sparse.indptr), shape=sparse.shape), exponents
+
+
 def _moments(X: Features) -> tuple[FloatArray, FloatArray]:
     """The mean and the standard deviation of each column; no square overflows or vanishes."""
     n = X.shape[0]
     if not isinstance(X, np.ndarray):
-        means = np.asarray(X.mean(axis=0), dtype=np.float64).ravel()
-        squares = np.asarray(X.multiply(X).mean(axis=0), dtype=np.float64).ravel()
-        return means, np.sqrt(np.maximum(squares - means**2, 0.0))
+        level, exponents = levelled(X)
+        means = np.asarray(level.mean(axis=0), dtype=np.float64).ravel()
+        squares = np.asarray(level.multiply(level).mean(axis=0), dtype=np.float64).ravel()
+        widths = np.sqrt(np.maximum(squares - means**2, 0.0))
+        return np.ldexp(means, exponents), np.ldexp(widths, exponents)
     peaks = np.maximum(X.max(axis=0), -X.min(axis=0).astype(np.float64))
     peaks = np.where(peaks > 0, peaks, 1.0).astype(np.float64)
     means = np.sum([(block / peaks).sum(axis=0) for block in _blocks(X)], axis=0) / n

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
 
 from tautcut.arrays import Array, BoolArray, FloatArray, IndexArray, IntArray, SparseMatrix
 from tautcut.errors import InputError
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from tautcut.graph.diagnostics import Diagnosis
 
 Scalar = TypeVar("Scalar", bound=np.generic)
+
+_LIGHTEST = float(np.finfo(np.float64).tiny)  # that a weight may become beside much heavier ones; it has an inverse
+_HUB = 5000  # neighbours from which on a vertex is left out of the order in which neighbours are near
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -128,17 +131,33 @@ class Graph:
         """Whether every edge weighs exactly 1."""
         return bool(np.all(self.weights == 1.0))
 
+    @cached_property
+    def is_uniform(self) -> bool:
+        """Whether all edges weigh the same."""
+        return bool((self.weights == self.weights[:1]).all())
+
     def in_mean_weights(self) -> tuple[Graph, float]:
         """The graph with its mean weight as the unit, and that unit; itself, and 1, if every edge weighs 1.
 
         The weights are rounded to 32 bits, so that graphs whose weights differ by a common factor become one and the
-        same, bit for bit (decision 0028).
+        same, bit for bit (decision 0028). None vanishes, however much lighter than the others.
         """
         if self.is_unweighted or not self.n_edges:
             return self, 1.0
-        unit = float(self.weights.mean())
-        mantissa, exponent = np.frexp(self.weights / unit)
-        return Graph(self.indptr, self.indices, np.ldexp(np.round(np.ldexp(mantissa, 32)), exponent - 32)), unit
+        weights, unit = self.scaled_weights()
+        mantissa, exponent = np.frexp(weights)
+        rounded = np.ldexp(np.round(np.ldexp(mantissa, 32)), exponent - 32)
+        return Graph(self.indptr, self.indices, np.maximum(rounded, _LIGHTEST)), unit
+
+    def scaled_weights(self) -> tuple[FloatArray, float]:
+        """The weights divided by their mean, and that mean; exactly 1 where all are the same, and none 0."""
+        if self.is_uniform:
+            return np.ones(self.weights.size), float(self.weights[0]) if self.n_edges else 1.0
+        # First by a power of two, which is exact: the mean of the smallest numbers there are would have few digits.
+        shift = int(np.frexp(self.weights.max())[1])
+        level = np.ldexp(self.weights, -shift)
+        mean = float(level.mean())
+        return np.maximum(level / mean, _LIGHTEST), float(np.ldexp(mean, shift))
 
     def to_scipy(self) -> SparseMatrix:
         """A float64 copy of the weight matrix W, shape (n_vertices, n_vertices)."""
@@ -166,6 +185,19 @@ class Graph:
         # In a symmetric graph strong components are the components, and need no transpose.
         count, labels = connected_components(self.to_scipy(), directed=True, connection="strong")
         return int(count), read_only(labels.astype(np.int32))
+
+
+def local_order(W: SparseMatrix) -> IntArray:
+    """An order of the vertices in which neighbours are near: reverse Cuthill–McKee, of all edges but those of hubs.
+
+    SciPy's sorts the neighbours of a vertex by insertion, d² steps for d of them; and a hub is near nothing anyway.
+    """
+    is_hub = np.diff(W.indptr) > _HUB
+    if is_hub.any():
+        rows = _row_numbers(W.indptr)
+        keep = ~(is_hub[rows] | is_hub[W.indices])
+        W = sp.csr_matrix((W.data[keep], (rows[keep], W.indices[keep])), shape=W.shape)
+    return np.asarray(reverse_cuthill_mckee(W, symmetric_mode=True), dtype=np.int64)
 
 
 def _validate(matrix: SparseMatrix, *, symmetrise: str) -> Graph:

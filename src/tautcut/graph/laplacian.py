@@ -22,6 +22,7 @@ Eigenpairs = tuple[FloatArray, FloatArray]  # values in decreasing order; vector
 
 _OFFSET = 0.5  # the regularisation of the published Ncut program
 _NEGLIGIBLE_WEIGHT = 1e-6  # relative to the mean weight
+_LEAST_WEIGHT = 1e-100  # relative to the mean weight: neither products nor inverses of such weights overflow
 _EIGEN_TOL = 1e-6
 _MAX_RESTARTS = 300  # of the Lanczos process; SciPy's default, 10 N, could run for hours
 _DENSE_SIZE = 200  # below it a dense decomposition is faster than Lanczos
@@ -217,10 +218,8 @@ def _divide_where(is_active: BoolArray, numerator: FloatArray, denominator: Floa
 
 def unit_mean_adjacency(graph: Graph, *, negligible: float = 0.0) -> SparseMatrix:
     """W divided by its mean positive weight; weights below `negligible` are dropped then."""
-    W = graph.to_scipy()
-    if W.nnz:
-        W.data /= W.data.max()  # first, so that the mean of huge or tiny weights cannot overflow
-        W.data /= W.data.mean()
+    W = graph.in_mean_weights()[0].to_scipy()
+    np.maximum(W.data, _LEAST_WEIGHT, out=W.data)
     if negligible:
         W.data[W.data < negligible] = 0.0
         W.eliminate_zeros()

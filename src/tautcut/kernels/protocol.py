@@ -84,10 +84,7 @@ class Kernels(Protocol):
 
 def scaled_weights(graph: Graph) -> tuple[FloatArray, float]:
     """Weights divided by their mean, and that mean: Algorithm 1 is not invariant under scaling (decision 0008)."""
-    if graph.n_edges == 0:
-        return np.asarray(graph.weights), 1.0
-    unit = float(graph.weights.mean())
-    return graph.weights / unit, unit
+    return graph.scaled_weights()
 
 
 def gradient_norm(graph: Graph, weights: ArrayLike, *, rounds: int = 20) -> float:

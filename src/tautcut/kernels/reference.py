@@ -76,7 +76,9 @@ def project_simplex(X: FloatArray) -> FloatArray:
     If s values exceed t, then t = (their sum − 1) / s, and s is the last for which the s-th largest value exceeds it.
     """
     R = X.shape[1]
-    X = X - X.max(axis=1, keepdims=True)  # shifts t alone, and keeps huge entries exact
+    with np.errstate(over="ignore"):
+        X = X - X.max(axis=1, keepdims=True)  # shifts t alone, and keeps huge entries exact
+    X = np.maximum(X, -2.0)  # t is now −1 or more: what lies below does not count, and could overflow in a sum
     descending = -np.sort(-X, axis=1)
     excess = np.cumsum(descending, axis=1) - 1.0
     support = (descending * np.arange(1, R + 1) > excess).sum(axis=1)

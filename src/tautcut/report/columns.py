@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tautcut.arrays import Array, FloatArray, IntArray
+from tautcut.graph.columns import levelled
 from tautcut.problem import Partition
 
 Json = dict[str, Any]
@@ -66,11 +67,12 @@ def columns_of(features: Any, feature_names: Sequence[str] | None, partition: Pa
 def _separation(X: Array, partition: Partition) -> FloatArray:
     """The share of each feature's variance that lies between the clusters."""
     n = X.shape[0]
-    mean = X.mean(axis=0, dtype=np.float64)
-    spread = X.var(axis=0, dtype=np.float64)
+    X = np.asarray(levelled(X)[0])
+    mean = X.mean(axis=0)
+    spread = X.var(axis=0)
     sums = np.zeros((partition.sizes.size, X.shape[1]))
     for r in np.flatnonzero(partition.sizes):
-        sums[r] = X[partition.labels == r].mean(axis=0, dtype=np.float64)
+        sums[r] = X[partition.labels == r].mean(axis=0)
     between = partition.sizes @ np.square(sums - mean) / max(n, 1)
     share = np.zeros(X.shape[1])
     np.divide(between, spread, out=share, where=spread > 1e-18 * np.maximum(mean**2, 1e-300))

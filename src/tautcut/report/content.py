@@ -20,6 +20,7 @@ from scipy.optimize import linear_sum_assignment
 from tautcut.algorithm.results import Result
 from tautcut.arrays import Array, FloatArray, IntArray
 from tautcut.graph import Graph
+from tautcut.graph.columns import levelled
 from tautcut.graph.diagnostics import Diagnosis
 from tautcut.problem import Partition
 from tautcut.records.records import plain_setting
@@ -340,13 +341,15 @@ def _typical_features(subject: Subject, shown: IntArray) -> list[list[Json]] | N
     if X is None or subject.images is not None:
         return None
     is_sparse = sp.issparse(X)
-    squares = X.multiply(X) if is_sparse else np.square(X, dtype=np.float64)
-    overall = np.asarray(X.mean(axis=0), dtype=np.float64).ravel()
+    X, exponents = levelled(X)
+    squares = X.multiply(X) if is_sparse else np.square(X)
+    overall = np.asarray(X.mean(axis=0)).ravel()
     spread = np.sqrt(np.maximum(np.asarray(squares.mean(axis=0)).ravel() - overall**2, 0))
     sums = subject.indicator.T @ X
     means = np.asarray(sums.toarray() if is_sparse else sums) / np.maximum(subject.partition.sizes, 1)[:, None]
     shift = np.zeros_like(means)
     np.divide(means - overall, spread, out=shift, where=spread > 1e-9 * np.abs(overall))
+    means, overall = np.ldexp(means, exponents), np.ldexp(overall, exponents)
     return [
         [
             {

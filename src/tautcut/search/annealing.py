@@ -50,10 +50,11 @@ class Annealing:
     def start(self, number: int, rng: np.random.Generator) -> Partition:
         """A partition from nothing; the kinds take turns."""
         kind = number % 4
-        if kind in (0, 2):
+        taken_out = pockets(self._finest, self._lam, self._bounds, rng=rng) if kind == 1 else None
+        if taken_out is not None:
+            return self._finished(taken_out, _drawn(rng, 0.1, 5.0), rng)
+        if kind < 3:
             return self._finished(self._cycles.start(number // 2, rng).labels, _drawn(rng, 0.05, 0.5), rng)
-        if kind == 1:
-            return self._finished(pockets(self._finest, self._lam, self._bounds, rng=rng), _drawn(rng, 0.1, 5.0), rng)
         return self._finished(self._cooled(rng, is_coarse=number % 8 == 3), 0.2, rng)
 
     def child(self, parents: Sequence[Partition], rng: np.random.Generator) -> Partition:

@@ -85,9 +85,9 @@ def _measured(
 
 def _walk(graph: Graph) -> SparseMatrix:
     """D⁻¹ W; the row of an isolated vertex is zero."""
-    degrees = graph.degrees
-    inverse = np.divide(1.0, degrees, out=np.zeros_like(degrees), where=degrees > 0)
-    return sp.csr_matrix(sp.diags(inverse) @ graph.to_scipy())
+    scaled, _ = graph.in_mean_weights()  # degrees of the smallest numbers there are have no inverse
+    inverse = np.divide(1.0, scaled.degrees, out=np.zeros_like(scaled.degrees), where=scaled.degrees > 0)
+    return sp.csr_matrix(sp.diags(inverse) @ scaled.to_scipy())
 
 
 def _shares(rows: FloatArray) -> FloatArray:

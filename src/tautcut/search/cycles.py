@@ -23,6 +23,7 @@ _PLATEAU = 0.97  # how much of the kink of (P) is cut off while vertices change 
 _MAX_LEVELS = 30
 _WALKS = (2, 100)  # steps of the walks that find pockets, at least and at most
 _MOST_TRIES = 5  # walks for one pocket
+_WALK_WORK = 1_000_000_000  # vertices and edges that all walks of a partition may pass: a few seconds
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +97,8 @@ class VCycles:
         if not starts:
             # A partitioner's clusters are as large as they are expected to be; pockets are not (decision 0029).
             even = partition_level(level, self._problem.shares, imbalance=imbalance, rng=rng)
-            starts = [even, pockets(level, self._lam, self._bounds, rng=rng)]
+            taken_out = pockets(level, self._lam, self._bounds, rng=rng)
+            starts = [even] if taken_out is None else [even, taken_out]
         children = [self._merge_and_split(level, one, rng) for one in starts]
         labels = min(children, key=lambda one: (bool((one.sizes < self._bounds).any()), one.energy)).labels
         for level, parent in reversed(levels):
@@ -128,10 +130,18 @@ class VCycles:
         return labels
 
 
-def pockets(level: Level, lam: FloatArray, bounds: FloatArray, *, rng: np.random.Generator) -> IntArray:
-    """A partition of pockets taken out in a random order, by walks of random lengths; their sizes are their own."""
+def pockets(level: Level, lam: FloatArray, bounds: FloatArray, *, rng: np.random.Generator) -> IntArray | None:
+    """A partition of pockets taken out in a random order, by walks of random lengths; their sizes are their own.
+
+    Each pocket costs walks over the whole level: with many clusters walks are shorter, and None if that is too long.
+    """
     steps = np.exp(rng.uniform(np.log(_WALKS[0]), np.log(_WALKS[1]), lam.size)).astype(np.int64)
     tries, seed = int(rng.integers(1, _MOST_TRIES + 1)), int(rng.integers(2**62))
+    once = level.n_vertices + level.indices.size
+    if tries * int(steps.sum()) * once > _WALK_WORK:
+        if lam.size * _WALKS[0] * once > _WALK_WORK:
+            return None
+        tries, steps = 1, np.clip(steps * (_WALK_WORK / (int(steps.sum()) * once)), _WALKS[0], steps).astype(np.int64)
     labels: IntArray = pocket_partition(level, lam, bounds, rng.permutation(lam.size), steps, tries, seed)
     return labels
 

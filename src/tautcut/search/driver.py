@@ -32,6 +32,9 @@ from tautcut.search.population import Found, Population, is_better
 from tautcut.search.small import SmallSearcher
 from tautcut.search.starts import soften, start_maker
 
+_UNEVEN = (
+    1e-6  # by which a row of F may miss a sum of one: a projection in single precision misses it by more, at times
+)
 AGREED = 1e-6  # of the lowest (P): starts that end no further above it agree
 
 
@@ -64,13 +67,14 @@ def best_of_starts(
 ) -> Result:
     """The partition of lowest (P) that the plan finds; its memberships agree with it."""
     interrupt = Event()
-    # Without a search, Algorithm 1 alone scales the weights, and rounds none (decision 0008).
-    scaled, unit = (problem, 1.0) if plan.search == "none" else _in_mean_weights(problem)
+    scaled, unit = _in_mean_weights(problem)
     watching = tuple(observers) if scaled is problem else tuple(partial(_show_in_units, one, unit) for one in observers)
     task = Task(scaled, plan, (*watching, lambda _: interrupt.is_set()), plan.stop.deadline())
     _ = task.smallest  # refused, if it cannot be, before anything is computed
     if is_trivial(problem):
-        return solve(problem, start_maker(problem, task.init("multilevel"), rng=rng)(0, rng))
+        result = solve(problem, start_maker(problem, task.init("multilevel"), rng=rng)(0, rng))
+        _warn_of_sizes(result.partition, plan)
+        return result
     plan.foresee_memory(problem.graph, problem.n_clusters)
     best = _Best(task)
     watched = replace(task, keep=best.keep)
@@ -81,9 +85,19 @@ def best_of_starts(
     except KeyboardInterrupt as cause:  # what the search has found by now is the answer, even if it still goes on
         best.cut_short(cause)
     result = best.result()
-    if result.partition.has_empty_cluster:
-        warnings.warn(str(Status.COLLAPSED), CollapseWarning, stacklevel=2)
+    _warn_of_sizes(result.partition, plan)
     return result if scaled is problem else _result_in_units(result, problem, unit)
+
+
+def _warn_of_sizes(partition: Partition, plan: Plan) -> None:
+    """Say so where a cluster is empty, or smaller than was asked for."""
+    least, asked = int(partition.sizes.min()), plan.min_cluster_size
+    if partition.has_empty_cluster:
+        warnings.warn(str(Status.COLLAPSED), CollapseWarning, stacklevel=3)
+    elif asked is not None and least < asked:
+        why = "search='none' does not heed it" if plan.search == "none" else "the search found none that keeps it"
+        message = f"a cluster has {least} vertices, fewer than min_cluster_size={asked}: {why}. Lower it, or search on."
+        warnings.warn(message, CollapseWarning, stacklevel=3)
 
 
 def _in_mean_weights(problem: Problem) -> tuple[Problem, float]:
@@ -228,13 +242,16 @@ class _Best:
         searcher, energies = self._searcher, np.array(self._start_energies)
         if searcher is None:
             return None
-        n_best = int((abs(energies - partition.energy) <= AGREED * partition.energy).sum())
+        is_near = (energies >= (1 - AGREED) * partition.energy) & (energies <= (1 + AGREED) * partition.energy)
+        n_best = int(is_near.sum())
         n_starts = energies.size if self._status else max(energies.size, searcher.n_starts)
         return Agreement(n_starts, n_best, searcher.is_exact and n_starts > 0)
 
 
 def agreeing_memberships(F: FloatArray, labels: IntArray) -> FloatArray:
     """F with the largest entry of each row moved to its label, where the search has moved the vertex."""
+    total = F.sum(axis=1, keepdims=True)
+    F = np.where(abs(total - 1.0) > _UNEVEN, F / total, F)
     agreeing = F.copy()
     moved = np.flatnonzero(F.argmax(axis=1) != labels)
     largest = F[moved].argmax(axis=1)

@@ -30,7 +30,9 @@ _AUTO_WORK = 2_000_000  # directed edges over all starts of n_init="auto" (decis
 _AUTO_RANGE = (2, 8)  # and the limits on their number
 _NOISY_SHARE = 0.1  # of the edge weight: a partition that cuts more is one of a noisy graph (decision 0021)
 _STRONG_WORK = 500_000  # directed edges up to which the strong partitioner is worth its time
+_STRONG_DEGREE = 5000  # neighbours of a vertex with which it takes minutes, and cuts through the hub whatever it does
 _ANNEALED_WORK = 500_000  # directed edges up to which partitions are annealed too (decision 0029)
+_ANNEALED_VALUES = 5_000_000  # and vertices times clusters
 _GENERATION = 4  # combinations at a time; a constant, so that the answer does not depend on the cores
 
 
@@ -64,7 +66,8 @@ class MultilevelSearcher:
     def _annealing(self) -> Annealing | None:
         """What anneals partitions, where that is worth its time."""
         problem = self._task.problem
-        if not self._are_searched or problem.graph.indices.size > _ANNEALED_WORK:
+        is_large = problem.n_vertices * problem.n_clusters > _ANNEALED_VALUES
+        if not self._are_searched or is_large or problem.graph.indices.size > _ANNEALED_WORK:
             return None
         return Annealing(problem, self._task.smallest, self._cycles)
 
@@ -158,6 +161,6 @@ class MultilevelSearcher:
 def _is_noisy(problem: Problem, partition: Partition) -> bool:
     """Whether a good partition cuts many edges, on a graph small enough for a slow partitioner (decision 0021)."""
     graph = problem.graph
-    if graph.indices.size > _STRONG_WORK:
+    if graph.indices.size > _STRONG_WORK or np.diff(graph.indptr).max() > _STRONG_DEGREE:
         return False
     return bool(cuts(graph, partition.labels, problem.n_clusters).sum() > _NOISY_SHARE * graph.weights.sum())

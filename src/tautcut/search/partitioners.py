@@ -9,11 +9,11 @@ from importlib import import_module
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from tautcut.arrays import FloatArray, IntArray
 from tautcut.errors import EngineUnavailableError
 from tautcut.graph import Graph
+from tautcut.graph.graph import local_order
 from tautcut.kernels.cpu.moves import Level
 from tautcut.problem import Problem
 from tautcut.search import kahypar
@@ -70,7 +70,7 @@ def _metis(graph: Graph | Level, shares: FloatArray, imbalance: float, seed: int
     options.seed = seed
     options.ufactor = round(1000 * imbalance)
     adjacency = pymetis.CSRAdjacency(adj_starts=graph.indptr, adjacent=graph.indices)
-    is_plain = isinstance(graph, Graph) and graph.is_unweighted
+    is_plain = isinstance(graph, Graph) and graph.is_uniform
     is_even = bool(np.allclose(shares, shares[0]))
     _, labels = pymetis.part_graph(
         shares.size, adjacency=adjacency, options=options, recursive=False,
@@ -123,18 +123,19 @@ def integer_weights(weights: FloatArray) -> IntArray:
 def fill_empty(labels: IntArray, n_clusters: int) -> IntArray:
     """Give each empty cluster the later half of the largest one, so that all R are there."""
     filled = np.array(labels, dtype=np.int64)
-    for r in range(n_clusters):
-        sizes = np.bincount(filled, minlength=n_clusters)
-        if sizes[r] == 0:
-            members = np.flatnonzero(filled == sizes.argmax())
-            filled[members[(members.size + 1) // 2 :]] = r
+    sizes = np.bincount(filled, minlength=n_clusters)
+    for r in np.flatnonzero(sizes == 0):
+        largest = sizes.argmax()
+        members = np.flatnonzero(filled == largest)
+        given = members[(members.size + 1) // 2 :]
+        filled[given] = r
+        sizes[largest], sizes[r] = members.size - given.size, given.size
     return filled
 
 
 def _runs(graph: Graph | Level, n_clusters: int) -> IntArray:
     """R runs of equal length of the reverse Cuthill–McKee order, in which neighbours are near."""
     matrix = sp.csr_matrix((graph.weights, graph.indices, graph.indptr), shape=(graph.n_vertices,) * 2)
-    order = reverse_cuthill_mckee(matrix, symmetric_mode=True)
     labels = np.empty(graph.n_vertices, dtype=np.int64)
-    labels[order] = np.arange(graph.n_vertices) * n_clusters // graph.n_vertices
+    labels[local_order(matrix)] = np.arange(graph.n_vertices) * n_clusters // graph.n_vertices
     return labels

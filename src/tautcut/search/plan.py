@@ -28,7 +28,8 @@ INITS = ("auto", "multilevel", "ncut-seeds", "ncut", "random")
 
 SMALLEST_SHARE = 0.25  # of a cluster's expected size: the default of min_cluster_size
 SMALL = 2000  # vertices up to which a graph is solved and not only searched (decision 0027),
-SMALL_EDGES = 100_000  # or directed edges
+SMALL_EDGES = 100_000  # or directed edges,
+SMALL_VALUES = 500_000  # and vertices times clusters: annealing looks at each cluster for each vertex
 _PATIENCE = 25  # inner iterations without progress after which the fast algorithm has settled
 _FAST_INNER = 25  # inner iterations of an outer step in the fast algorithm (decision 0013)
 
@@ -141,6 +142,7 @@ class Task:
         problem, plan = self.problem, self.plan
         is_own = isinstance(plan.init, str) and plan.init == "auto" and plan.algorithm == "fast"
         is_light = problem.n_vertices <= SMALL or problem.graph.indices.size <= SMALL_EDGES
+        is_light = is_light and problem.n_vertices * problem.n_clusters <= SMALL_VALUES
         return is_own and is_light and self.effort.small_children > 0 and problem.numerator == "tv"
 
     def init(self, own: str) -> str | ArrayLike:
@@ -155,7 +157,7 @@ class Task:
     def smallest(self) -> IntArray:
         """The fewest vertices that each cluster may keep: what was asked for, or a quarter of the expected size.
 
-        Without a search nothing heeds it: Algorithm 1 as printed knows no such bound.
+        Without a search nothing heeds it: Algorithm 1 as printed knows no such bound, and the driver warns.
         """
         problem, asked = self.problem, self.plan.min_cluster_size
         if asked is None:

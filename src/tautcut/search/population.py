@@ -13,6 +13,7 @@ from tautcut.algorithm.results import Result
 from tautcut.arrays import FloatArray, IntArray
 from tautcut.problem import Partition, balanced_terms
 
+_MANY_PAIRS = 100_000  # of clusters, from which on they are not all put in order
 _SAME = 1e-12  # two energies that differ by no more than this share are the same up to rounding
 
 
@@ -31,7 +32,8 @@ def is_better(challenger: Partition, champion: Partition, smallest: IntArray) ->
 
 def is_same(one: Partition, other: Partition) -> bool:
     """Whether two partitions have the same (P), up to rounding; infinite energies are the same."""
-    return not abs(one.energy - other.energy) > _SAME * min(one.energy, other.energy)
+    low, high = sorted((one.energy, other.energy))
+    return high <= low or high - low <= _SAME * low
 
 
 def _rank(partition: Partition, smallest: IntArray) -> tuple[bool, float]:
@@ -100,8 +102,10 @@ def clusters_to_merge_and_split(
     room = np.minimum(np.minimum(lam[first], lam[second]) * joint, sizes.sum() - joint)
     union = (cut[first] + cut[second] - 2 * between[first, second]) / np.maximum(room, 1.0)
     terms = balanced_terms(cut, sizes, lam)
-    order = np.argsort(union - terms[first] - terms[second], kind="stable")
-    chosen = order[min(int(rng.geometric(0.3)) - 1, order.size - 1)]
+    change = union - terms[first] - terms[second]
+    place = min(int(rng.geometric(0.3)) - 1, change.size - 1)
+    few = np.argpartition(change, place)[: place + 1] if change.size > _MANY_PAIRS else np.arange(change.size)
+    chosen = few[np.argsort(change[few], kind="stable")[place]]
     a, b = int(first[chosen]), int(second[chosen])
     merged = np.array(sizes)
     merged[a], merged[b] = sizes[a] + sizes[b], 0.0

@@ -79,7 +79,9 @@ def _ncut_seeds(problem: Problem, spectral: Spectral, rng: np.random.Generator) 
 
 def seed_vertices(clusters: IntArray, n_clusters: int, *, rng: np.random.Generator) -> IntArray:
     """A vertex of each cluster."""
-    return np.array([rng.choice(np.flatnonzero(clusters == r)) for r in range(n_clusters)])
+    members = np.argsort(clusters, kind="stable")
+    ends = np.cumsum(np.bincount(clusters, minlength=n_clusters))[:-1]
+    return np.array([rng.choice(one) for one in np.split(members, ends)])
 
 
 def _ncut(problem: Problem, spectral: Spectral, rng: np.random.Generator) -> StartMaker:

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from strategies import planted_graph, problems, random_graph
 from tautcut.graph import Graph
+from tautcut.kernels.cpu import moves
+from tautcut.kernels.cpu.annealing import anneal
 from tautcut.kernels.cpu.moves import bisect, contract_matching, descend, finest_level
 from tautcut.problem import Problem, cuts
 
@@ -118,3 +120,64 @@ def test_both_sides_of_a_bisection_have_a_vertex(n, n_edges, seed):
     first, second = (bisect(level, rng=np.random.default_rng(seed)) for _ in range(2))
     assert np.array_equal(first, second)
     assert np.ceil(0.1 * n) <= first.sum() <= n - np.ceil(0.1 * n)
+
+
+# ---------------------------------------------------------------- hubs
+
+
+def star(n: int) -> Graph:
+    return Graph.from_edges([(0, i) for i in range(1, n)])
+
+
+def shared_neighbors(graph: Graph) -> np.ndarray:
+    A = (graph.to_scipy() > 0).astype(float)
+    rows = np.repeat(np.arange(graph.n_vertices), np.diff(graph.indptr))
+    return np.asarray((A @ A)[rows, graph.indices]).ravel()
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_an_edge_is_rated_by_the_neighbors_that_its_ends_share(is_weighted):
+    graph = random_graph(80, 600, seed=3, is_weighted=is_weighted, n_isolated=2)
+    level = finest_level(graph, np.zeros(80, bool))
+    np.testing.assert_array_equal(level.rating, graph.weights * (0.1 + shared_neighbors(graph)))
+
+
+def test_what_two_hubs_share_is_estimated(monkeypatch):
+    n = 2 * moves._MOST_LOOKS + 100
+    graph = Graph.from_any(np.ones((n, n)) - np.eye(n))
+    rating = finest_level(graph, np.zeros(n, bool)).rating
+    assert rating == pytest.approx(np.full(rating.size, n - 2), rel=0.05)
+
+
+@pytest.mark.parametrize("n_groups", [1, 3])
+def test_the_leaves_of_a_star_are_paired(n_groups):
+    level = finest_level(star(400), np.zeros(400, bool))
+    groups = np.arange(400) % n_groups
+    coarse, parent = contract_matching(level, groups, heaviest=40.0, rng=np.random.default_rng(0))
+    assert coarse.n_vertices <= 210
+    assert coarse.masses.max() <= 2
+    assert all(np.unique(groups[parent == c]).size == 1 for c in range(coarse.n_vertices))
+
+
+def test_vertices_without_edges_are_paired():
+    level = finest_level(Graph.from_edges([(0, 1)], n_vertices=100), np.zeros(100, bool))
+    coarse, _ = contract_matching(level, np.zeros(100, np.int64), heaviest=5.0, rng=np.random.default_rng(0))
+    assert coarse.n_vertices <= 51
+
+
+# ---------------------------------------------------------------- weights of very different sizes
+
+
+@pytest.mark.parametrize("search", ["descend", "anneal"])
+def test_cuts_of_very_different_weights_are_those_of_the_labels(search):
+    rng = np.random.default_rng(0)
+    edges = [(i, j) for i in range(40) for j in range(i)]
+    graph = Graph.from_edges(edges, 10.0 ** rng.uniform(-200, 0, len(edges)))
+    level = finest_level(graph, np.zeros(40, bool))
+    labels, lam, smallest = rng.integers(0, 3, 40), np.full(3, 2.0), np.ones(3)
+    if search == "descend":
+        found, cut, _ = descend(level, labels, lam, smallest)
+    else:
+        found, cut, _ = anneal(level, labels, lam, smallest, hot=1.0, cold=0.01, work=20_000, seed=1)
+    np.testing.assert_allclose(cut, cuts(graph, found, 3), rtol=1e-12)
+    assert (cut > 0).all()

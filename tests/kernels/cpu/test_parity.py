@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from strategies import random_graph
+from tautcut.kernels.cpu import passes
 from tautcut.kernels.cpu.engine import CpuArrays, CpuKernels
 from tautcut.kernels.protocol import Kernels, Measures, StepSizes
 from tautcut.kernels.reference import ReferenceKernels, project
@@ -35,6 +36,8 @@ CASES = [
     (10, "float64", True),
     *((R, "float32", False) for R in (1, 3)),
 ]
+TILED = [(5, "float32", True), (33, "float32", False), (33, "float64", True), (33, "float32", True)]
+ALL = [*((case, False) for case in CASES), *((case, True) for case in TILED)]
 N = 130
 
 
@@ -42,14 +45,23 @@ def named(case: tuple[int, str, bool]) -> str:
     return f"R{case[0]}-{case[1]}-{'weighted' if case[2] else 'unweighted'}"
 
 
-@pytest.fixture(params=CASES, ids=named)
-def case(request) -> tuple[Problem, str]:
-    R, dtype, is_weighted = request.param
+def named_with_tiles(case: tuple[tuple[int, str, bool], bool]) -> str:
+    return named(case[0]) + ("-tiled" if case[1] else "")
+
+
+@pytest.fixture(params=ALL, ids=named_with_tiles)
+def case(request, monkeypatch) -> Iterator[tuple[Problem, str]]:
+    (R, dtype, is_weighted), is_tiled = request.param
+    if is_tiled:  # as beyond so many clusters, where a row is too long for registers
+        monkeypatch.setattr(passes, "SPECIALISED", 0)
+        passes.passes_for.cache_clear()
     graph = random_graph(N, 4 * N, seed=R, is_weighted=is_weighted, n_isolated=4)
     rng = np.random.default_rng(R)
     labels = np.where(rng.random(N) < 0.1, rng.integers(0, R, N), -1)
     labels[-1] = 0  # isolated and labelled
-    return Problem(graph, R, None if R == 1 else rng.uniform(0.3, 2 * R, R), labels), dtype
+    yield Problem(graph, R, None if R == 1 else rng.uniform(0.3, 2 * R, R), labels), dtype
+    if is_tiled:
+        passes.passes_for.cache_clear()
 
 
 def starts(problem: Problem, dtype: str) -> Iterator[np.ndarray]:
@@ -110,7 +122,7 @@ def test_harden(case):
         assert_close("cut", cut, expected_cut, dtype)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case[0] > 1], indirect=True, ids=named)
+@pytest.mark.parametrize("case", [one for one in ALL if one[0][0] > 1], indirect=True, ids=named_with_tiles)
 def test_iterations(case):
     """Two outer steps of eight inner iterations, F made equal before each, measured after every one.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import warnings as python_warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
@@ -127,6 +128,7 @@ def neighbor_graph(
             f"{report.n_sampled} points. Use method='exact', or reduce the {report.n_features} dimensions first."
         )
         python_warnings.warn(message, GraphWarning, stacklevel=3)
+    report = replace(report, n_copied=int((squared[:, -1] == 0).sum()))
     listed = edge_weights(indices, distances_of(squared, unit, metric), weights)
     n = points.shape[0]
     directed = sp.csr_matrix((listed.ravel(), indices.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n))

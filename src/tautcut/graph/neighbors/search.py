@@ -71,6 +71,8 @@ class NeighborReport:
         The share of true neighbours that were found: 1 if exact, else estimated.
     n_sampled : int
         The points whose true neighbours the estimate is from; 0 if exact.
+    n_copied : int
+        The points all of whose neighbours coincide with them.
     """
 
     n_points: int
@@ -79,6 +81,7 @@ class NeighborReport:
     method: Literal["exact", "approximate"]
     recall: float = 1.0
     n_sampled: int = 0
+    n_copied: int = 0
 
     def __str__(self) -> str:
         found = f"{self.n_neighbors} nearest neighbours of {self.n_points:,} points in {self.n_features:,} dimensions"

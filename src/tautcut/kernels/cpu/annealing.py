@@ -12,13 +12,14 @@ import numpy as np
 
 from tautcut.arrays import FloatArray, IntArray
 from tautcut.kernels.cpu.compiling import absorbed, compiled
-from tautcut.kernels.cpu.moves import Level
+from tautcut.kernels.cpu.moves import Level, add_cuts, has_wide_weights
 
 _EPOCHS = 64  # temperatures of a run, each a constant factor below the one before
 _ANYWHERE = 0.05  # share of the proposals that send any vertex to any cluster: isolated ones have no other way
 _SWAPS = 0.3  # share of the others that exchange two vertices: at the kink of (P), sizes are pinned
 _TRIES = 8  # draws for the partner of a swap
 _HOPELESS = 30.0  # temperatures by which a move may raise (P) at most: e⁻³⁰ is as good as never
+_FREE_LOOKS = 64  # at edges of one vertex: those of a hub, of which there are more, count as work
 _ROUNDING = 1e-11  # of the energy: a change that is smaller is none
 _MAX_SWEEPS = 100  # of the last descent, which ends by itself
 
@@ -55,16 +56,17 @@ def anneal(
     moved = np.array(labels, dtype=np.int64)
     sizes = np.bincount(moved, level.masses, lam.size).astype(np.float64)
     cut = np.zeros(lam.size)
-    _anneal(level, moved, cut, sizes, lam, smallest, float(hot), float(cold), float(plateau), int(work), int(seed))
+    heat = (float(hot), float(cold), float(plateau))
+    _anneal(level, moved, cut, sizes, lam, smallest, *heat, int(work), int(seed), has_wide_weights(level))
     return moved, cut, sizes
 
 
 @compiled
 def _anneal(
     level: Level, labels: IntArray, cut: FloatArray, sizes: FloatArray, lam: FloatArray, smallest: FloatArray,
-    hot: float, cold: float, plateau: float, work: int, seed: int,
+    hot: float, cold: float, plateau: float, work: int, seed: int, is_wide: bool,
 ) -> None:  # fmt: skip
-    """Overwrites labels, cut and sizes."""
+    """Overwrites labels, cut and sizes. Where weights are wide, sums are made afresh each time that it is colder."""
     n = labels.size
     state = _State(
         labels, cut, sizes, lam, smallest, np.zeros((n, lam.size)), np.zeros(n, np.int64), np.empty(n, np.int64),
@@ -75,9 +77,10 @@ def _anneal(
     _fill(level, state)
     if hot > 0:
         _set_plateau(state, plateau)
-        _cool(level, state, hot, cold, work, seed)
+        _cool(level, state, hot, cold, work, seed, is_wide)
         _set_plateau(state, 1.0)
-    _quench(level, state)
+    _quench(level, state, is_wide)
+    add_cuts(level, labels, cut)
 
 
 @compiled
@@ -89,7 +92,8 @@ def _set_plateau(s: _State, plateau: float) -> None:
 
 @compiled
 def _book(level: Level, s: _State) -> None:
-    """Add up what the labels imply."""
+    """Add up what the labels imply, whatever was booked before."""
+    s.cut[:], s.towards[:], s.foreign[:], s.place[:], s.counted[0] = 0.0, 0.0, 0, -1, 0
     for i in range(s.labels.size):
         for e in range(level.indptr[i], level.indptr[i + 1]):
             r = s.labels[level.indices[e]]
@@ -102,7 +106,15 @@ def _book(level: Level, s: _State) -> None:
 
 
 @compiled
-def _cool(level: Level, s: _State, hot: float, cold: float, work: int, seed: int) -> None:
+def _book_again(level: Level, s: _State) -> None:
+    """Add up afresh what moves have added to and taken from: taken away, heavy edges leave rounding behind."""
+    _book(level, s)
+    for r in range(s.lam.size):
+        s.terms[r] = _term(s, r, s.cut[r], s.sizes[r])
+
+
+@compiled
+def _cool(level: Level, s: _State, hot: float, cold: float, work: int, seed: int, is_wide: bool) -> None:
     """The annealing proper; it ends early once it has frozen."""
     random = generator(seed)
     mean_lam = s.lam.mean()
@@ -118,12 +130,14 @@ def _cool(level: Level, s: _State, hot: float, cold: float, work: int, seed: int
         temperature *= factor
         if n_changes == 0 and epoch > _EPOCHS // 4:
             break
+        if is_wide:
+            _book_again(level, s)
 
 
 @absorbed
 def _propose(level: Level, s: _State, temperature: float, least: float, random: Any) -> tuple[int, int]:
     """Draw a move or a swap and do it if it is accepted; what it cost, and whether (P) changed."""
-    u = _uniform(random)
+    u, cost = _uniform(random), 1
     is_anywhere = u < _ANYWHERE or s.counted[0] == 0
     if is_anywhere:
         i, b = below(random, s.labels.size), below(random, s.lam.size)
@@ -135,7 +149,9 @@ def _propose(level: Level, s: _State, temperature: float, least: float, random: 
         while b == s.labels[i]:
             e = e + 1 if e + 1 < degree else 0
             b = s.labels[level.indices[first + e]]
-    a, mass, cost = s.labels[i], level.masses[i], 1
+            cost += 1
+        cost = max(cost - _FREE_LOOKS, 1)
+    a, mass = s.labels[i], level.masses[i]
     if level.is_fixed[i] or a == b:
         return cost, 0
     cut_a = s.cut[a] + 2 * s.towards[i, a] - level.degrees[i]
@@ -158,6 +174,7 @@ def _propose(level: Level, s: _State, temperature: float, least: float, random: 
     if s.sizes[a] - mass + back < s.smallest[a] or s.sizes[b] - back + mass < s.smallest[b]:
         return cost, 0
     both = 2 * _edge(level, i, j)
+    cost += max(min(level.indptr[i + 1] - level.indptr[i], level.indptr[j + 1] - level.indptr[j]) - _FREE_LOOKS, 0)
     cut_a += level.degrees[j] - 2 * s.towards[j, a] + both
     cut_b += 2 * s.towards[j, b] - level.degrees[j] + both
     change = _change(s, a, b, cut_a, cut_b, mass - back)
@@ -200,9 +217,11 @@ def _fill(level: Level, s: _State) -> None:
 
 
 @compiled
-def _quench(level: Level, s: _State) -> None:
+def _quench(level: Level, s: _State, is_wide: bool) -> None:
     """Move single vertices, each to the cluster that lowers (P) most, until none does."""
     for _ in range(_MAX_SWEEPS):
+        if is_wide:
+            _book_again(level, s)
         n_moves, least = 0, _least_change(s)
         for i in range(s.labels.size):
             a, mass = s.labels[i], level.masses[i]

@@ -67,15 +67,13 @@ def _divide(weights: FloatArray, lam: FloatArray, smallest: IntArray, are_alike:
 
 @compiled
 def _measure_sets(weights: FloatArray) -> tuple[FloatArray, IntArray]:
-    """The cut and the number of vertices of each set: those of the set without its last vertex, and what that adds."""
+    """The cut and the number of vertices of each set. Weights are only added: of those taken away, rounding is left."""
     n = weights.shape[0]
     cut, size = np.zeros(1 << n), np.zeros(1 << n, np.int64)
-    for last in range(n):
-        for without in range(1 << last):
-            one = without | 1 << last
-            size[one] = size[without] + 1
-            cut[one] = cut[without]
-            for j in range(n):
-                if j != last:
-                    cut[one] += -weights[last, j] if without >> j & 1 else weights[last, j]
+    for one in range(1, 1 << n):
+        for i in range(n):
+            size[one] += one >> i & 1
+            for j in range(i):
+                if (one >> i ^ one >> j) & 1:
+                    cut[one] += weights[i, j]
     return cut, size

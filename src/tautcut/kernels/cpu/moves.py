@@ -14,8 +14,11 @@ from tautcut.graph import Graph
 from tautcut.kernels.cpu.compiling import compiled, inlined
 
 _MAX_SWEEPS = 20  # (P) falls in every sweep, so a descent ends by itself, but tiny gains could take long
+_WIDE = 1e6  # heaviest by lightest weight, from which on sums are not trusted after weights were taken away
 _LEAST_GAIN = 1e-12  # of its cluster's term: what a move gains less is rounding, and could move a vertex to and fro
 _UNSHARED = 0.1  # added to the neighbours that two ends share, so that an edge whose ends share none has a rating too
+_MOST_LOOKS = 256  # at neighbours of one vertex, of which others share some: beyond, they are counted on a sample
+_MOST_ALONE = 0.6  # of the vertices left without a mate by a matching; graphs without hubs leave less than half
 _SMOOTHINGS = 100  # steps of the random walk with which a bisection smooths noise (decision 0012)
 _SMALLEST_SIDES = (0.1, 0.3)  # share of the mass that its smaller side has at least, drawn from here (decision 0012)
 
@@ -90,7 +93,7 @@ def descend(
     moved = np.array(labels, dtype=np.int64)
     sizes = np.bincount(moved, level.masses, lam.size).astype(np.float64)
     cut = np.zeros(lam.size)
-    _sweep(level, moved, cut, sizes, lam, smallest, plateau)
+    _sweep(level, moved, cut, sizes, lam, smallest, plateau, has_wide_weights(level))
     return moved, cut, sizes
 
 
@@ -168,20 +171,31 @@ def _settle(
 
 @compiled
 def _shared_neighbor_rating(indptr: IntArray, indices: Array, weights: FloatArray) -> FloatArray:
-    """For each directed edge its weight times the number of neighbours that its ends share, or a little if none."""
+    """For each directed edge its weight times the number of neighbours that its ends share, or a little if none.
+
+    The neighbours of the end that has fewer are looked up, once for both directions, and of two hubs' a sample: so no
+    vertex costs more than its edges times a constant. Neighbours must be sorted.
+    """
     n = indptr.size - 1
     rating = np.empty(indices.size, np.float64)
     mark = np.full(n, -1, np.int64)  # mark[j] == i: j is a neighbour of i, the vertex at hand; never cleared
     for i in range(n):
+        degree = indptr[i + 1] - indptr[i]
         for e in range(indptr[i], indptr[i + 1]):
             mark[indices[e]] = i
         for e in range(indptr[i], indptr[i + 1]):
             j = indices[e]
-            shared = 0
-            for f in range(indptr[j], indptr[j + 1]):
-                if mark[indices[f]] == i:
-                    shared += 1
-            rating[e] = weights[e] * (_UNSHARED + shared)
+            begin, count = indptr[j], indptr[j + 1] - indptr[j]
+            if count > degree or (count == degree and j > i):  # seen from j
+                continue
+            n_looks = min(count, _MOST_LOOKS)
+            n_found = 0
+            for look in range(n_looks):
+                if mark[indices[begin + look * count // n_looks]] == i:
+                    n_found += 1
+            back = begin + np.searchsorted(indices[begin : begin + count], i)
+            rating[e] = weights[e] * (_UNSHARED + n_found * (count / n_looks))
+            rating[back] = rating[e]
     return rating
 
 
@@ -190,14 +204,18 @@ def _match(level: Level, groups: IntArray, order: IntArray, heaviest: float) -> 
     """Pair each vertex, in this order, with the free neighbour of its group that rates highest per mass.
 
     Returns the number of each vertex's pair, counted from the first vertex on, and how many there are. A vertex
-    without such a neighbour is a pair of its own.
+    without such a neighbour is a pair of its own, unless most are: then strangers are paired.
     """
     mate = np.full(order.size, -1, np.int64)
+    n_alone = 0
     for i in order:
         if mate[i] < 0:
             j = _best_mate(level, groups, mate, i, heaviest)
             mate[i] = j
             mate[j] = i
+            n_alone += i == j
+    if n_alone > _MOST_ALONE * order.size:
+        _match_strangers(level, groups, mate, heaviest)
     parent = np.full(order.size, -1, np.int64)
     n_coarse = 0
     for i in range(order.size):
@@ -206,6 +224,38 @@ def _match(level: Level, groups: IntArray, order: IntArray, heaviest: float) -> 
             parent[mate[i]] = n_coarse
             n_coarse += 1
     return parent, n_coarse
+
+
+@compiled
+def _match_strangers(level: Level, groups: IntArray, mate: IntArray, heaviest: float) -> None:
+    """Pair vertices that are alone and share a neighbour, and such as have none; overwrites `mate`.
+
+    A hub has one mate for all its neighbours, and the leaves of a star no other: a matching of edges hardly shrinks it.
+    """
+    n = mate.size
+    waiting = np.empty(groups.max() + 1, np.int64)  # the vertex of each group that waits for a mate at this neighbour
+    seen_at = np.full(waiting.size, -1, np.int64)
+    for c in range(n):
+        for e in range(level.indptr[c], level.indptr[c + 1]):
+            j = level.indices[e]
+            if mate[j] == j:
+                _pair_or_wait(level, mate, waiting, seen_at, j, groups[j], c, heaviest)
+    for j in range(n):
+        if mate[j] == j and level.indptr[j] == level.indptr[j + 1]:
+            _pair_or_wait(level, mate, waiting, seen_at, j, groups[j], n, heaviest)
+
+
+@compiled
+def _pair_or_wait(
+    level: Level, mate: IntArray, waiting: IntArray, seen_at: IntArray, j: int, group: int, place: int, heaviest: float
+) -> None:
+    """Pair j with the vertex of its group that waits at this place, or let it wait there."""
+    other = waiting[group]
+    if seen_at[group] == place and mate[other] == other and level.masses[other] + level.masses[j] <= heaviest:
+        mate[j], mate[other] = other, j
+        seen_at[group] = -1
+    else:
+        waiting[group], seen_at[group] = j, place
 
 
 @compiled
@@ -368,6 +418,7 @@ def _lowest_cut(level: Level, order: IntArray, smallest: float) -> int:
         i = order[k]
         for e in range(level.indptr[i], level.indptr[i + 1]):
             cut += -level.weights[e] if is_before[level.indices[e]] else level.weights[e]
+        cut = max(cut, 0.0)  # what is taken away leaves rounding
         is_before[i] = True
         mass += level.masses[i]
         smaller = min(mass, whole - mass)
@@ -377,8 +428,18 @@ def _lowest_cut(level: Level, order: IntArray, smallest: float) -> int:
 
 
 @compiled
-def _add_cuts(level: Level, labels: IntArray, cut: FloatArray) -> None:
-    """Add the weight of the edges that leave each cluster."""
+def has_wide_weights(level: Level) -> bool:
+    """Whether the weights are so different that sums from which heavy ones are taken away say nothing of light ones."""
+    lightest, heaviest = np.inf, 0.0
+    for w in level.weights:
+        lightest, heaviest = min(lightest, w), max(heaviest, w)
+    return bool(heaviest > _WIDE * lightest)
+
+
+@compiled
+def add_cuts(level: Level, labels: IntArray, cut: FloatArray) -> None:
+    """Overwrite `cut` with the weight of the edges that leave each cluster."""
+    cut[:] = 0.0
     for i in range(labels.size):
         for e in range(level.indptr[i], level.indptr[i + 1]):
             if labels[level.indices[e]] != labels[i]:
@@ -388,20 +449,21 @@ def _add_cuts(level: Level, labels: IntArray, cut: FloatArray) -> None:
 @compiled
 def _sweep(
     level: Level, labels: IntArray, cut: FloatArray, sizes: FloatArray, lam: FloatArray, smallest: FloatArray,
-    plateau: float,
+    plateau: float, is_wide: bool,
 ) -> None:  # fmt: skip
     """Sweeps over the vertices, each moved to the cluster that lowers (P) most. Overwrites labels, cut and sizes.
 
     After the first sweep only the neighbours of moved vertices are looked at again: most others would stay. But a move
     also changes the terms of its two clusters, for all their vertices, so when no neighbour moves, everything is looked
-    at once more; a descent ends with such a sweep in which nothing moved.
+    at once more; a descent ends with such a sweep in which nothing moved. Cuts are added up afresh at the end, and
+    before each sweep where weights are wide: a heavy edge that left a cut takes the digits of light ones with it.
     """
     clusters = _Clusters(cut, sizes, lam, sizes.sum(), plateau)
     towards = np.zeros(lam.size)  # weight from the vertex at hand to each cluster
     touched = np.empty(lam.size, np.int64)  # the clusters where it is not zero
     is_active = np.ones(labels.size, np.bool_)
     is_full = True
-    _add_cuts(level, labels, cut)
+    add_cuts(level, labels, cut)
     for _ in range(_MAX_SWEEPS):
         n_moves = 0
         for i in range(labels.size):
@@ -426,7 +488,10 @@ def _sweep(
             if is_full:
                 break
             is_active[:] = True
+        elif is_wide:
+            add_cuts(level, labels, cut)
         is_full = n_moves == 0
+    add_cuts(level, labels, cut)
 
 
 @inlined

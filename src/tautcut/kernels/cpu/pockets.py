@@ -83,6 +83,7 @@ def _best_prefix(
         i = ranked[k]
         for e in range(level.indptr[i], level.indptr[i + 1]):
             cut += -level.weights[e] if is_in[level.indices[e]] else level.weights[e]
+        cut = max(cut, 0.0)  # what is taken away leaves rounding
         is_in[i] = True
         size += level.masses[i]
         if size > largest:

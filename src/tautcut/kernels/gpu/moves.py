@@ -147,9 +147,10 @@ class GpuMoves:
     def _costs(self, labels: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Cut and size of each cluster, and the weight from each row towards each cluster."""
         Y = self._indicator(labels)
-        towards = self._towards(Y)
-        cut = (Y * (self._degrees[None, :, None] - towards)).sum(dim=1, dtype=torch.float64)
-        return cut, Y.sum(dim=1, dtype=torch.float64), towards
+        # −L Y is, in the column of a row's own cluster, the weight of its edges that leave: added up, nothing cancels.
+        product = self._kernels.minus_laplacian(Y, self._kernels.tensors["weights"])
+        cut = -(Y * product).sum(dim=1, dtype=torch.float64)
+        return cut, Y.sum(dim=1, dtype=torch.float64), product.addcmul_(self._degrees[None, :, None], Y)
 
     def _room(self, sizes: torch.Tensor) -> torch.Tensor:
         return torch.minimum(self._lam * sizes, self._n - sizes)

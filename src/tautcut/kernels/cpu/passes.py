@@ -1,0 +1,378 @@
+"""The two fused passes of the Numba engine over the vertices: one inner iteration, and one look at F. Up to
+`SPECIALISED` clusters a row of F lives in registers, and the passes are compiled for that number; beyond, one pair of
+passes serves all, tile by tile of a row. This module owns the rows of the small tables that passes read and fill; it
+decides nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tautcut.arrays import Array, BoolArray, FloatArray, IntArray
+from tautcut.kernels.cpu.compiling import compiled, inlined
+
+# isort: off
+from tautcut.kernels.cpu.rows import (
+    absolute, first_largest, full, has_lane_between, largest, load, maximum, minimum, padded_width, prefetch, spread,
+    store, total, where_equal, where_greater, widen,
+)  # fmt: skip
+# isort: on
+
+logger = logging.getLogger("tautcut")
+
+SPECIALISED = 128  # clusters up to which passes are compiled for their number (decision 0039)
+_TILE_BYTES = 128  # of a row that is too long for registers, at a time: four of 256 bits
+_AHEAD = 16  # edges between asking for a neighbour's row and using it (decision 0010)
+NEVER = -1e30  # far below any value, yet finite in float32: a padding lane never enters the support of a projection
+
+# Rows of `columns`, what `iterate` is told of each column of F.
+SIGMA = 0  # σ c
+TAU = 1  # τ c
+MEDIAN = 2  # med_λ(f_k); g = f_k + one of the next three
+ABOVE = 3  # Δ E/B ∂B for a value above the median,
+TIE = 4  # on it,
+BELOW = 5  # and below
+PADDING = 6  # 0, `NEVER` in the padding lanes
+COLUMN_ROWS = 7
+
+# Rows of `sums`, what `measure` adds up for each column of F.
+VARIATION = 0  # T, every edge once
+MASS = 1  # Σ f
+STEP = 2  # ‖f − f_k‖²
+MASS_ABOVE = 3  # Σ of the values above the bracket
+N_ABOVE = 4  # and their number
+N_POSITIVE = 5  # values > 0
+N_ONE = 6  # values ≥ 1
+CUT = 7  # weight of the edges that leave the cluster
+SUM_ROWS = 8
+
+# Rows of `bracket`: low < f ≤ high is inside.
+LOW = 0
+HIGH = 1
+
+
+class Passes(NamedTuple):
+    """The passes `iterate` and `measure`, and the rows that they take: `width` values each, seen in runs of `tile`.
+
+    An array of rows goes to them as one of tiles, of shape (…, tile): where rows are no longer than a tile, as it is.
+    """
+
+    iterate: Any
+    measure: Any
+    width: int
+    tile: int
+
+
+@cache
+def passes_for(n_columns: int, has_unit_weights: bool, dtype: str) -> Passes:
+    """The passes for R clusters, these weights and this precision, each over chunks [first, last).
+
+    Compiled at the first call, cached on disk.
+    """
+    logger.info("kernels for R = %d, %s: compiled now if this machine has not done so before", n_columns, dtype)
+    one = np.dtype(dtype).type(1)
+    if n_columns <= SPECIALISED:
+        width = padded_width(n_columns)
+        how = (width, n_columns, has_unit_weights, one)
+        return Passes(_iterate_pass(*how), _measure_pass(*how), width, width)
+    tile = _TILE_BYTES // np.dtype(dtype).itemsize
+    generic = _tiled_iterate_pass(tile, has_unit_weights, one), _tiled_measure_pass(tile, has_unit_weights, one)
+    return Passes(*generic, -(-n_columns // tile) * tile, tile)
+
+
+# The names that a pass finds in its factory are constants to the compiler, and the key under which Numba caches it: so
+# they hold numbers alone. A compiled function among them would differ in every process, and be compiled in each.
+
+
+def _iterate_pass(width: int, n_columns: int, has_unit_weights: bool, one: Any) -> Any:
+    """One inner iteration of Algorithm 1 on a range of chunks; `one` has the precision of F."""
+    zero = one - one
+
+    @compiled
+    def iterate(
+        first: int, last: int, bounds: IntArray, indptr: IntArray, indices: Array, weights: Array, is_fixed: BoolArray,
+        F: Array, F_next: Array, F_bar: Array, F_bar_next: Array, F_k: Array, P: Array, labels: Array, columns: Array,
+        tau: Any, theta: Any,
+    ) -> None:  # fmt: skip
+        """Do p ← clip(p + σ c w (f̄_i − f̄_j)); f ← proj((f − τ c Σ w p + τ g) / (1 + τ)); f̄ ← f + θ (f − f_old).
+
+        The argmax of f, its lowest index first, is taken while f is in registers.
+        """
+        sigma_scale, tau_scale = load(columns, SIGMA, width), load(columns, TAU, width)
+        median, above = load(columns, MEDIAN, width), load(columns, ABOVE, width)
+        tie, below = load(columns, TIE, width), load(columns, BELOW, width)
+        padding = load(columns, PADDING, width)
+        ones, minus, nothing = full(one, width), full(-one, width), full(zero, width)
+        taus, thetas, shrink = full(tau, width), full(theta, width), full(one / (one + tau), width)
+        for i in range(bounds[first], bounds[last]):
+            f_old = load(F, i, width)
+            if is_fixed[i]:
+                store(F_next, i, f_old)
+                store(F_bar_next, i, f_old)
+                continue
+            f_bar = load(F_bar, i, width)
+            divergence = nothing
+            for e in range(indptr[i], indptr[i + 1]):
+                prefetch(F_bar, indices[min(e + _AHEAD, indices.size - 1)], width)
+                rise = sigma_scale * (f_bar - load(F_bar, indices[e], width))
+                if has_unit_weights:
+                    p = minimum(maximum(load(P, e, width) + rise, minus), ones)
+                    divergence = divergence + p
+                else:
+                    w = full(weights[e], width)
+                    p = minimum(maximum(load(P, e, width) + w * rise, minus), ones)
+                    divergence = divergence + w * p
+                store(P, e, p)
+            f_k = load(F_k, i, width)
+            g = f_k + where_greater(f_k, median, above, where_equal(f_k, median, tie, below))
+            x = (f_old - tau_scale * divergence + taus * g) * shrink + padding
+            f = _project(x, n_columns, ones, nothing, one)
+            store(F_next, i, f)
+            store(F_bar_next, i, f + thetas * (f - f_old))
+            labels[i] = first_largest(f + padding)
+
+    return iterate
+
+
+@compiled
+def _project(x: Any, n_columns: int, ones: Any, nothing: Any, one: Any) -> Any:
+    """Michelot: max(x − t, 0) with t such that the row sums to one. At most R rounds, whatever the numbers."""
+    x = x - spread(largest(x), x)  # the largest is now 0 and never leaves the support
+    threshold = -one
+    support = one - one
+    for _ in range(n_columns):
+        t = spread(threshold, x)
+        count = total(where_greater(x, t, ones, nothing))
+        threshold = (total(where_greater(x, t, x, nothing)) - one) / count
+        if count == support:
+            break
+        support = count
+    return minimum(maximum(x - spread(threshold, x), nothing), ones)
+
+
+def _measure_pass(width: int, n_columns: int, has_unit_weights: bool, one: Any) -> Any:
+    """One look at F on a range of chunks; `one` has the precision of F."""
+    zero = one - one
+
+    @compiled
+    def measure(
+        first: int, last: int, bounds: IntArray, indptr: IntArray, upper: IntArray, indices: Array, weights: Array,
+        F: Array, F_k: Array, labels: Array, bracket: Array, sums: FloatArray, n_candidates: IntArray,
+        candidates: Array,
+    ) -> None:  # fmt: skip
+        """Fill the rows of `sums` chunk by chunk, and keep the values inside the bracket as candidates for the median.
+
+        From `upper[i]` on, the neighbours of i have higher numbers: so every edge is visited once. Sums over vertices
+        are in float64; counts, exact in float32 as no chunk has 2²⁴ vertices, stay in F's precision.
+        """
+        low, high = load(bracket, LOW, width), load(bracket, HIGH, width)
+        nothing, ones = full(zero, width), full(one, width)
+        blank = full(0.0, width)
+        for chunk in range(first, last):
+            variation, mass, step = blank, blank, blank
+            mass_above, n_above, n_positive, n_one = blank, nothing, nothing, nothing
+            sums[chunk, CUT] = 0.0
+            for r in range(n_columns):
+                n_candidates[chunk, r] = 0
+            for i in range(bounds[chunk], bounds[chunk + 1]):
+                f, own = load(F, i, width), labels[i]
+                jumps = nothing
+                for e in range(upper[i], indptr[i + 1]):
+                    j = indices[e]
+                    jump = absolute(f - load(F, j, width))
+                    jumps = jumps + (jump if has_unit_weights else full(weights[e], width) * jump)
+                    if labels[j] != own:
+                        w = 1.0 if has_unit_weights else weights[e]
+                        sums[chunk, CUT, own] += w
+                        sums[chunk, CUT, labels[j]] += w
+                variation = variation + widen(jumps)
+                moved = f - load(F_k, i, width)
+                step = step + widen(moved * moved)
+                mass = mass + widen(f)
+                mass_above = mass_above + widen(where_greater(f, high, f, nothing))
+                n_above = n_above + where_greater(f, high, ones, nothing)
+                n_positive = n_positive + where_greater(f, nothing, ones, nothing)
+                n_one = n_one + where_greater(ones, f, nothing, ones)
+                if has_lane_between(f, low, high):
+                    _keep(F, i, chunk, n_columns, bracket, n_candidates, candidates)
+            store(sums[chunk], VARIATION, variation)
+            store(sums[chunk], MASS, mass)
+            store(sums[chunk], STEP, step)
+            store(sums[chunk], MASS_ABOVE, mass_above)
+            store(sums[chunk], N_ABOVE, widen(n_above))
+            store(sums[chunk], N_POSITIVE, widen(n_positive))
+            store(sums[chunk], N_ONE, widen(n_one))
+
+    return measure
+
+
+@inlined
+def _keep(
+    F: Array, i: int, chunk: int, n_columns: int, bracket: Array, n_candidates: IntArray, candidates: Array
+) -> None:
+    """Keep the values of row i that lie inside the bracket; those for which there is no room are counted only."""
+    for r in range(n_columns):
+        if bracket[LOW, r] < F[i, r] <= bracket[HIGH, r]:
+            place = n_candidates[chunk, r]
+            if place < candidates.shape[2]:
+                candidates[chunk, r, place] = F[i, r]
+            n_candidates[chunk, r] = place + 1
+
+
+def _tiled_iterate_pass(tile: int, has_unit_weights: bool, one: Any) -> Any:
+    """What `_iterate_pass` does, for rows of any length: every array of rows is one of tiles, n_tiles to a row."""
+    zero, never = one - one, type(one)(NEVER)
+
+    @compiled
+    def iterate(
+        first: int, last: int, bounds: IntArray, indptr: IntArray, indices: Array, weights: Array, is_fixed: BoolArray,
+        F: Array, F_next: Array, F_bar: Array, F_bar_next: Array, F_k: Array, P: Array, labels: Array, columns: Array,
+        tau: Any, theta: Any,
+    ) -> None:  # fmt: skip
+        """As the specialised pass. F̄'s next row, which nobody reads, holds the divergence and x until F is there."""
+        n_tiles = columns.shape[0] // COLUMN_ROWS
+        ones, minus, nothing = full(one, tile), full(-one, tile), full(zero, tile)
+        taus, thetas, shrink = full(tau, tile), full(theta, tile), full(one / (one + tau), tile)
+        for i in range(bounds[first], bounds[last]):
+            at = i * n_tiles
+            if is_fixed[i]:
+                for t in range(n_tiles):
+                    f_old = load(F, at + t, tile)
+                    store(F_next, at + t, f_old)
+                    store(F_bar_next, at + t, f_old)
+                continue
+            for t in range(n_tiles):
+                store(F_bar_next, at + t, nothing)
+            for e in range(indptr[i], indptr[i + 1]):
+                other, dual = indices[e] * n_tiles, e * n_tiles
+                w = full(one if has_unit_weights else weights[e], tile)
+                for t in range(n_tiles):
+                    rise = load(columns, SIGMA * n_tiles + t, tile) * (
+                        load(F_bar, at + t, tile) - load(F_bar, other + t, tile)
+                    )
+                    p = minimum(maximum(load(P, dual + t, tile) + w * rise, minus), ones)
+                    store(P, dual + t, p)
+                    store(F_bar_next, at + t, load(F_bar_next, at + t, tile) + w * p)
+            peak = never
+            for t in range(n_tiles):
+                f_k, median = load(F_k, at + t, tile), load(columns, MEDIAN * n_tiles + t, tile)
+                level = where_equal(
+                    f_k, median, load(columns, TIE * n_tiles + t, tile), load(columns, BELOW * n_tiles + t, tile)
+                )
+                g = f_k + where_greater(f_k, median, load(columns, ABOVE * n_tiles + t, tile), level)
+                step = load(columns, TAU * n_tiles + t, tile) * load(F_bar_next, at + t, tile)
+                x = (load(F, at + t, tile) - step + taus * g) * shrink + load(columns, PADDING * n_tiles + t, tile)
+                store(F_bar_next, at + t, x)
+                peak = max(peak, largest(x))
+            threshold = _tiled_threshold(F_bar_next, at, n_tiles, tile, peak, ones, nothing, one)
+            best, place = zero, 0
+            top, bar = full(peak, tile), full(threshold, tile)  # apart: their sum would lose digits of the threshold
+            for t in range(n_tiles):
+                f = minimum(maximum(load(F_bar_next, at + t, tile) - top - bar, nothing), ones)
+                f_old = load(F, at + t, tile)
+                store(F_next, at + t, f)
+                store(F_bar_next, at + t, f + thetas * (f - f_old))
+                highest = largest(f)
+                if highest > best:
+                    best, place = highest, t * tile + first_largest(f)
+            labels[i] = place
+
+    return iterate
+
+
+@inlined
+def _tiled_threshold(
+    X: Array, at: int, n_tiles: int, tile: int, peak: Any, ones: Any, nothing: Any, one: Any
+) -> Any:  # fmt: skip
+    """Michelot's threshold of the row of tiles from `at` on, relative to its peak; at most R rounds."""
+    threshold = -one
+    support = one - one
+    for _ in range(n_tiles * tile):
+        count, above = one - one, one - one
+        bar, top = full(threshold, tile), full(peak, tile)
+        for t in range(n_tiles):
+            x = load(X, at + t, tile) - top
+            count += total(where_greater(x, bar, ones, nothing))
+            above += total(where_greater(x, bar, x, nothing))
+        count = max(count, one)
+        threshold = (above - one) / count
+        if count == support:
+            break
+        support = count
+    return threshold
+
+
+def _tiled_measure_pass(tile: int, has_unit_weights: bool, one: Any) -> Any:
+    """What `_measure_pass` does, for rows of any length: every array of rows is one of tiles, n_tiles to a row."""
+    zero = one - one
+
+    @compiled
+    def measure(
+        first: int, last: int, bounds: IntArray, indptr: IntArray, upper: IntArray, indices: Array, weights: Array,
+        F: Array, F_k: Array, labels: Array, bracket: Array, sums: FloatArray, n_candidates: IntArray,
+        candidates: Array,
+    ) -> None:  # fmt: skip
+        """As the specialised pass, a tile of all rows of a chunk after the other; the cuts first."""
+        n_tiles = bracket.shape[0] // 2
+        nothing, ones, blank = full(zero, tile), full(one, tile), full(0.0, tile)
+        for chunk in range(first, last):
+            begin, end = bounds[chunk], bounds[chunk + 1]
+            n_candidates[chunk] = 0
+            for t in range(n_tiles):
+                sums[chunk, CUT * n_tiles + t] = 0.0
+            for i in range(begin, end):
+                own = labels[i]
+                for e in range(upper[i], indptr[i + 1]):
+                    other = labels[indices[e]]
+                    if other != own:
+                        w = 1.0 if has_unit_weights else weights[e]
+                        sums[chunk, CUT * n_tiles + own // tile, own % tile] += w
+                        sums[chunk, CUT * n_tiles + other // tile, other % tile] += w
+            for t in range(n_tiles):
+                low, high = load(bracket, LOW * n_tiles + t, tile), load(bracket, HIGH * n_tiles + t, tile)
+                variation, mass, step = blank, blank, blank
+                mass_above, n_above, n_positive, n_one = blank, nothing, nothing, nothing
+                for i in range(begin, end):
+                    f = load(F, i * n_tiles + t, tile)
+                    jumps = nothing
+                    for e in range(upper[i], indptr[i + 1]):
+                        jump = absolute(f - load(F, indices[e] * n_tiles + t, tile))
+                        jumps = jumps + (jump if has_unit_weights else full(weights[e], tile) * jump)
+                    variation = variation + widen(jumps)
+                    moved = f - load(F_k, i * n_tiles + t, tile)
+                    step = step + widen(moved * moved)
+                    mass = mass + widen(f)
+                    mass_above = mass_above + widen(where_greater(f, high, f, nothing))
+                    n_above = n_above + where_greater(f, high, ones, nothing)
+                    n_positive = n_positive + where_greater(f, nothing, ones, nothing)
+                    n_one = n_one + where_greater(ones, f, nothing, ones)
+                    if has_lane_between(f, low, high):
+                        _keep_tile(F, i, t, n_tiles, tile, chunk, bracket, n_candidates, candidates)
+                store(sums[chunk], VARIATION * n_tiles + t, variation)
+                store(sums[chunk], MASS * n_tiles + t, mass)
+                store(sums[chunk], STEP * n_tiles + t, step)
+                store(sums[chunk], MASS_ABOVE * n_tiles + t, mass_above)
+                store(sums[chunk], N_ABOVE * n_tiles + t, widen(n_above))
+                store(sums[chunk], N_POSITIVE * n_tiles + t, widen(n_positive))
+                store(sums[chunk], N_ONE * n_tiles + t, widen(n_one))
+
+    return measure
+
+
+@inlined
+def _keep_tile(
+    F: Array, i: int, t: int, n_tiles: int, tile: int, chunk: int, bracket: Array, n_candidates: IntArray,
+    candidates: Array,
+) -> None:  # fmt: skip
+    """Keep the values of one tile of row i that lie inside the bracket, as `_keep` does."""
+    for lane in range(min(tile, n_candidates.shape[1] - t * tile)):
+        value, r = F[i * n_tiles + t, lane], t * tile + lane
+        if bracket[LOW * n_tiles + t, lane] < value <= bracket[HIGH * n_tiles + t, lane]:
+            place = n_candidates[chunk, r]
+            if place < candidates.shape[2]:
+                candidates[chunk, r, place] = value
+            n_candidates[chunk, r] = place + 1
