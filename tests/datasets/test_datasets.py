@@ -177,12 +177,13 @@ def test_a_digest_file_vouches_for_nothing_in_the_named_folder(folder, cache, op
         load("mnist")
 
 
-@pytest.mark.parametrize("torn", ["mnist.npz", "mnist.npz.sha256"])
+@pytest.mark.parametrize("torn", [1, 2], ids=["its digest", "the arrays"])
 def test_a_save_that_fails_leaves_no_half_file_and_stops_nothing(cache, openml, monkeypatch, caplog, torn):
-    write = Path.write_bytes
+    write, written = Path.write_bytes, []
 
     def full(self, content):
-        if not self.name.startswith(f".{torn}.{os.getpid()}"):
+        written.append(self)
+        if len(written) < torn:
             return write(self, content)
         write(self, content[: len(content) // 2])
         raise OSError("no space left")

@@ -67,7 +67,8 @@ def best_of_starts(
 ) -> Result:
     """The partition of lowest (P) that the plan finds; its memberships agree with it."""
     interrupt = Event()
-    scaled, unit = _in_mean_weights(problem)
+    # Without a search, Algorithm 1 alone scales the weights, and rounds none (decision 0008).
+    scaled, unit = (problem, 1.0) if plan.search == "none" else _in_mean_weights(problem)
     watching = tuple(observers) if scaled is problem else tuple(partial(_show_in_units, one, unit) for one in observers)
     task = Task(scaled, plan, (*watching, lambda _: interrupt.is_set()), plan.stop.deadline())
     _ = task.smallest  # refused, if it cannot be, before anything is computed

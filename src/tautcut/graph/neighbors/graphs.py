@@ -116,7 +116,7 @@ def neighbor_graph(
     points = features_of(X, "X")
     k = neighbor_count(n_neighbors, points.shape[0], most=points.shape[0] - 1)
     _foresee_neighbors(points, k, metric)
-    points, unit = comparable(points, metric)
+    points, _ = comparable(points, metric)
     if finder is not None and method != "approximate" and isinstance(points, np.ndarray):
         (indices, squared), report = finder(points, k), NeighborReport(points.shape[0], points.shape[1], k, "exact")
     else:
@@ -129,7 +129,8 @@ def neighbor_graph(
         )
         python_warnings.warn(message, GraphWarning, stacklevel=3)
     report = replace(report, n_copied=int((squared[:, -1] == 0).sum()))
-    listed = edge_weights(indices, distances_of(squared, unit, metric), weights)
+    # Lengths in the unit of the points: weights follow from their ratios alone, and none overflows.
+    listed = edge_weights(indices, distances_of(squared, 1.0, metric), weights)
     n = points.shape[0]
     directed = sp.csr_matrix((listed.ravel(), indices.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n))
     return Graph.from_any(directed.maximum(directed.T)), report
