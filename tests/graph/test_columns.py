@@ -129,3 +129,13 @@ def test_levelled_columns_are_exact_and_of_ordinary_size(unit, kind):
     dense = level if isinstance(level, np.ndarray) else level.toarray()
     np.testing.assert_array_equal(np.ldexp(dense, exponents), X)
     assert np.abs(dense).max() <= 1.0
+
+
+@pytest.mark.parametrize("how", ["standard", "robust"])
+@pytest.mark.filterwarnings("error")
+def test_the_widest_columns_there_are_have_a_finite_unit(how):
+    widest = np.finfo(np.float64).max
+    X = np.column_stack([np.resize([-widest, widest], 9), np.linspace(-1, 1, 9) * widest, np.arange(9.0)])
+    found = scaling(X, how)
+    assert np.isfinite(found.units).all()
+    assert (found.units[:2] > 0.1 * widest).all()

@@ -485,6 +485,16 @@ def test_the_features_that_differ_most_between_clusters_are_columns(result, tmp_
     assert data["cross"] == []  # features are not what clusters are compared with
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_columns_of_the_widest_range_are_coloured(result, tmp_path):
+    widest = np.finfo(np.float64).max
+    values = np.linspace(-1.0, 1.0, result.problem.n_vertices) * widest
+    given = {"wide": values, "constant": np.full(values.size, widest)}
+    wide, constant = read(write_page(tmp_path / "page.html", result, columns=given))["map"]["columns"]
+    assert -widest <= wide["from"] < 0 < wide["to"] <= widest
+    assert constant["from"] == constant["to"] > 0.9 * widest
+
+
 def test_a_cross_table_counts_all_points(result, tmp_path, monkeypatch):
     monkeypatch.setattr(content, "MAP_POINTS", 30)
     monkeypatch.setattr(content, "UNCERTAIN", 2)

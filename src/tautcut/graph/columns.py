@@ -134,13 +134,21 @@ def scaling(X: Features, how: Scale) -> Scaling:
     centres, widths = _moments(X)
     used: Scale = "robust" if how == "robust" else "standard"
     if used == "robust" and isinstance(X, np.ndarray):
-        low, centres, high = (np.asarray(one, dtype=np.float64) for one in np.percentile(X, [25, 50, 75], axis=0))
-        widths = np.where(high > low, (high - low) / _NORMAL_IQR, widths)
+        level, exponents = levelled(X)
+        low, centre, high = np.percentile(level, [25, 50, 75], axis=0)
+        centres = np.ldexp(centre, exponents)
+        widths = np.where(high > low, _stretched((high - low) / _NORMAL_IQR, exponents), widths)
     units = np.where(widths > 0, widths, 1.0)
     if isinstance(X, np.ndarray):
-        gap = X.max(axis=0).astype(np.float64) - X.min(axis=0)
-        units = np.where(_has_two_values(X) & (gap > 0), gap / _INDICATOR, units)
+        gap = X.max(axis=0) / 4.0 - X.min(axis=0) / 4.0  # of quarters: the whole may be more than a number holds
+        units = np.where(_has_two_values(X) & (gap > 0), _stretched(gap / _INDICATOR, 2), units)
     return Scaling(used, centres, units, found)
+
+
+def _stretched(widths: FloatArray, exponents: IntArray | int) -> FloatArray:
+    """Times that power of two, or the largest number there is."""
+    with np.errstate(over="ignore"):
+        return np.minimum(np.ldexp(widths, exponents), np.finfo(np.float64).max)
 
 
 def levelled(X: Features) -> tuple[Any, IntArray]:

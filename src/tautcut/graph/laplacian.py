@@ -297,8 +297,11 @@ def _block_eigenpairs(S: SparseMatrix, count: int, rng: np.random.Generator) -> 
 
 
 def _dense_eigenpairs(S: SparseMatrix, count: int) -> Eigenpairs:
-    n = S.shape[0]
-    values, vectors = scipy.linalg.eigh(S.toarray(), subset_by_index=(n - count, n - 1))
+    n, dense = S.shape[0], S.toarray()
+    try:
+        values, vectors = scipy.linalg.eigh(dense, subset_by_index=(n - count, n - 1))
+    except np.linalg.LinAlgError:  # a part of the spectrum is LAPACK's fastest and frailest way; the whole is neither
+        values, vectors = (part[..., n - count :] for part in scipy.linalg.eigh(dense, driver="ev"))
     return values[::-1], vectors[:, ::-1]
 
 

@@ -101,10 +101,11 @@ def _numbers(column: Column, drawn: IntArray, packed: Any) -> Json:
     is_there = np.isfinite(values)
     known = values[is_there]
     low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 0.0)
-    ends = np.quantile(known, [0.02, 0.98]).tolist() if known.size else [0.0, 0.0]  # outliers do not take all colours
-    step = max(high - low, np.finfo(np.float64).tiny)
+    # Outliers do not take all colours. Of halves: the whole range may be more than a number holds.
+    ends = (2.0 * np.quantile(known / 2.0, [0.02, 0.98])).tolist() if known.size else [0.0, 0.0]
+    half = high / 2.0 - low / 2.0
     levels = np.full(values.size, _LEVELS + 1.0)
-    levels[is_there] = np.round((known / step - low / step) * _LEVELS)
+    levels[is_there] = np.round((known / 2.0 - low / 2.0) / half * _LEVELS) if half > 0 else 0.0
     is_whole = bool((known == np.round(known)).all()) and high - low <= _LEVELS
     short = {name: float(f"{value:.9g}") for name, value in zip(("from", "to"), ends, strict=True)}
     return {"low": low, "high": high, **short, "is_whole": is_whole, "values": packed(levels[drawn], "<u2")}

@@ -74,21 +74,32 @@ def passes_for(n_columns: int, has_unit_weights: bool, dtype: str) -> Passes:
     Compiled at the first call, cached on disk.
     """
     logger.info("kernels for R = %d, %s: compiled now if this machine has not done so before", n_columns, dtype)
-    one = np.dtype(dtype).type(1)
     if n_columns <= SPECIALISED:
         width = padded_width(n_columns)
-        how = (width, n_columns, has_unit_weights, one)
-        return Passes(_iterate_pass(*how), _measure_pass(*how), width, width)
+        return Passes(*_specialised(width, has_unit_weights, dtype), width, width)
     tile = _TILE_BYTES // np.dtype(dtype).itemsize
-    generic = _tiled_iterate_pass(tile, has_unit_weights, one), _tiled_measure_pass(tile, has_unit_weights, one)
-    return Passes(*generic, -(-n_columns // tile) * tile, tile)
+    return Passes(*_tiled(tile, has_unit_weights, dtype), -(-n_columns // tile) * tile, tile)
+
+
+@cache
+def _specialised(width: int, has_unit_weights: bool, dtype: str) -> tuple[Any, Any]:
+    """The passes for rows of `width` lanes, which several R share."""
+    one = np.dtype(dtype).type(1)
+    return _iterate_pass(width, has_unit_weights, one), _measure_pass(width, has_unit_weights, one)
+
+
+@cache
+def _tiled(tile: int, has_unit_weights: bool, dtype: str) -> tuple[Any, Any]:
+    """The passes for rows of any length, tile by tile."""
+    one = np.dtype(dtype).type(1)
+    return _tiled_iterate_pass(tile, has_unit_weights, one), _tiled_measure_pass(tile, has_unit_weights, one)
 
 
 # The names that a pass finds in its factory are constants to the compiler, and the key under which Numba caches it: so
 # they hold numbers alone. A compiled function among them would differ in every process, and be compiled in each.
 
 
-def _iterate_pass(width: int, n_columns: int, has_unit_weights: bool, one: Any) -> Any:
+def _iterate_pass(width: int, has_unit_weights: bool, one: Any) -> Any:
     """One inner iteration of Algorithm 1 on a range of chunks; `one` has the precision of F."""
     zero = one - one
 
@@ -130,7 +141,7 @@ def _iterate_pass(width: int, n_columns: int, has_unit_weights: bool, one: Any) 
             f_k = load(F_k, i, width)
             g = f_k + where_greater(f_k, median, above, where_equal(f_k, median, tie, below))
             x = (f_old - tau_scale * divergence + taus * g) * shrink + padding
-            f = _project(x, n_columns, ones, nothing, one)
+            f = _project(x, width, ones, nothing, one)
             store(F_next, i, f)
             store(F_bar_next, i, f + thetas * (f - f_old))
             labels[i] = first_largest(f + padding)
@@ -139,12 +150,12 @@ def _iterate_pass(width: int, n_columns: int, has_unit_weights: bool, one: Any) 
 
 
 @compiled
-def _project(x: Any, n_columns: int, ones: Any, nothing: Any, one: Any) -> Any:
-    """Michelot: max(x − t, 0) with t such that the row sums to one. At most R rounds, whatever the numbers."""
+def _project(x: Any, width: int, ones: Any, nothing: Any, one: Any) -> Any:
+    """Michelot: max(x − t, 0) with t such that the row sums to one. A round for each lane at most, whatever is in x."""
     x = x - spread(largest(x), x)  # the largest is now 0 and never leaves the support
     threshold = -one
     support = one - one
-    for _ in range(n_columns):
+    for _ in range(width):
         t = spread(threshold, x)
         count = total(where_greater(x, t, ones, nothing))
         threshold = (total(where_greater(x, t, x, nothing)) - one) / count
@@ -154,7 +165,7 @@ def _project(x: Any, n_columns: int, ones: Any, nothing: Any, one: Any) -> Any:
     return minimum(maximum(x - spread(threshold, x), nothing), ones)
 
 
-def _measure_pass(width: int, n_columns: int, has_unit_weights: bool, one: Any) -> Any:
+def _measure_pass(width: int, has_unit_weights: bool, one: Any) -> Any:
     """One look at F on a range of chunks; `one` has the precision of F."""
     zero = one - one
 
@@ -176,7 +187,7 @@ def _measure_pass(width: int, n_columns: int, has_unit_weights: bool, one: Any) 
             variation, mass, step = blank, blank, blank
             mass_above, n_above, n_positive, n_one = blank, nothing, nothing, nothing
             sums[chunk, CUT] = 0.0
-            for r in range(n_columns):
+            for r in range(n_candidates.shape[1]):
                 n_candidates[chunk, r] = 0
             for i in range(bounds[chunk], bounds[chunk + 1]):
                 f, own = load(F, i, width), labels[i]
@@ -198,7 +209,7 @@ def _measure_pass(width: int, n_columns: int, has_unit_weights: bool, one: Any) 
                 n_positive = n_positive + where_greater(f, nothing, ones, nothing)
                 n_one = n_one + where_greater(ones, f, nothing, ones)
                 if has_lane_between(f, low, high):
-                    _keep(F, i, chunk, n_columns, bracket, n_candidates, candidates)
+                    _keep(F, i, chunk, bracket, n_candidates, candidates)
             store(sums[chunk], VARIATION, variation)
             store(sums[chunk], MASS, mass)
             store(sums[chunk], STEP, step)
@@ -211,11 +222,9 @@ def _measure_pass(width: int, n_columns: int, has_unit_weights: bool, one: Any) 
 
 
 @inlined
-def _keep(
-    F: Array, i: int, chunk: int, n_columns: int, bracket: Array, n_candidates: IntArray, candidates: Array
-) -> None:
+def _keep(F: Array, i: int, chunk: int, bracket: Array, n_candidates: IntArray, candidates: Array) -> None:
     """Keep the values of row i that lie inside the bracket; those for which there is no room are counted only."""
-    for r in range(n_columns):
+    for r in range(n_candidates.shape[1]):
         if bracket[LOW, r] < F[i, r] <= bracket[HIGH, r]:
             place = n_candidates[chunk, r]
             if place < candidates.shape[2]:
