@@ -14,10 +14,13 @@ from gpu_or_interpreter import HAS_GPU
 PROGRAMS = [
     ("programs", "iterate", "weighted"),
     ("programs", "iterate", "unweighted"),
+    ("programs", "iterate", "weighted hubs"),
+    ("programs", "iterate", "weighted hubs finishes"),
     ("programs", "vary", "weighted"),
-    ("programs", "vary", "unweighted"),
-    ("programs", "minus_laplacian", "weighted"),
+    ("programs", "vary", "unweighted hubs"),
+    ("programs", "minus_laplacian", "weighted hubs"),
     ("programs", "minus_laplacian", "unweighted"),
+    ("programs", "join_hubs", "unweighted hubs"),
     ("programs", "save", "unweighted"),
     ("medians", "survey", "unweighted"),
     ("medians", "select", "unweighted"),
@@ -30,15 +33,16 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-module, name, is_weighted = sys.argv[1], sys.argv[2], sys.argv[3] == "weighted"
+module, name, is_weighted = sys.argv[1], sys.argv[2], sys.argv[3].startswith("weighted")
 KINDS = {
-    "*fp32": "X Y P norms weights candidates best_F",
+    "*fp32": "X Y P norms partials weights candidates best_F",
     "*fp64": "reals columns variations steps sums lam history shared",
-    "*i32": "labels words active neighbors fixed counts brackets rank best_labels",
+    "*i32": "labels words active neighbors owners hubs fixed counts brackets rank best_labels",
     "*i64": "offsets",
 }
 SIZES = {"R": 10, "RP": 16, "V": 8, "E": 2, "G": 5, "G_VARY": 7, "ROWS": 32, "WIDTH": 512,
-         "IS_WEIGHTED": is_weighted, "HAS_LABELS": is_weighted}
+         "IS_WEIGHTED": is_weighted, "HAS_LABELS": is_weighted,
+         "HAS_HUBS": "hubs" in sys.argv[3], "FINISHES": "finishes" in sys.argv[3]}
 kind_of = {name: kind for kind, names in KINDS.items() for name in names.split()}
 program = getattr(importlib.import_module(f"tautcut.kernels.gpu.{module}"), name)
 signature = {a: "constexpr" if a in SIZES else kind_of.get(a, "i32") for a in program.arg_names}
@@ -50,10 +54,10 @@ print(len(compiled.asm["cubin"]))
 
 
 @pytest.mark.skipif(HAS_GPU, reason="a GPU compiles them for itself")
-@pytest.mark.parametrize(("module", "name", "weights"), PROGRAMS)
-def test_a_program_compiles(module: str, name: str, weights: str, tmp_path: Path):
+@pytest.mark.parametrize(("module", "name", "graph"), PROGRAMS)
+def test_a_program_compiles(module: str, name: str, graph: str, tmp_path: Path):
     environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
-    command = [sys.executable, "-c", SCRIPT, module, name, weights]
+    command = [sys.executable, "-c", SCRIPT, module, name, graph]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     assert int(ended.stdout) > 0

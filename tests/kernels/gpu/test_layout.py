@@ -24,7 +24,7 @@ def edges_of(layout: Layout) -> list[tuple[int, int, float]]:
         for step in range(int(layout.offsets[block]), int(layout.offsets[block + 1])):
             for lane in range(layout.lanes):
                 slot = step * layout.lanes + lane
-                row = layout.n_short + block - layout.n_short_blocks if is_long else block * layout.lanes + lane
+                row = int(layout.owners[block]) if is_long else block * layout.lanes + lane
                 end = int(layout.neighbors[slot])
                 if is_long or row < layout.n_short:
                     if end != row:
@@ -41,14 +41,32 @@ def edges_of_graph(graph: Graph) -> list[tuple[int, int, float]]:
     return sorted(zip(rows.tolist(), graph.indices.tolist(), weights.tolist(), strict=True))
 
 
-@given(graphs(max_vertices=12), st.sampled_from([2, 4, 8]), st.sampled_from([1, 2]), st.sampled_from([0, 2, 64]))
-def test_every_edge_has_its_slot(graph: Graph, lanes: int, unroll: int, longest: int):
+@given(
+    graphs(max_vertices=12), st.sampled_from([2, 4, 8]), st.sampled_from([1, 2]), st.sampled_from([0, 2, 64]),
+    st.sampled_from([0, 4, 64]),
+)  # fmt: skip
+def test_every_edge_has_its_slot(graph: Graph, lanes: int, unroll: int, longest: int, hub: int):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(layout_module, "LONG_ROW", longest)
+        patch.setattr(layout_module, "HUB_ROW", hub)
+        patch.setattr(layout_module, "PIECE", 4)
         layout = layout_of(graph, graph.weights, lanes=lanes, unroll=unroll)
     assert edges_of(layout) == edges_of_graph(graph)
+    assert layout.n_hubs == (np.diff(graph.indptr) > max(longest, hub)).sum()
     assert sorted(layout.order.tolist()) == list(range(graph.n_vertices))
     assert (np.diff(layout.offsets) % unroll == 0).all()
+
+
+def test_no_block_of_a_hub_is_longer_than_a_piece():
+    """A star: its centre is the last row, in as many blocks as it takes; one edge fewer, and it has one block."""
+    for n_leaves, n_blocks in ((2048, 1), (2049, 5), (100_000, 196)):
+        star = Graph.from_edges(np.column_stack([np.zeros(n_leaves, dtype=np.int64), np.arange(1, n_leaves + 1)]))
+        layout = layout_of(star, star.weights, lanes=8, unroll=2)
+        assert layout.order[-1] == 0
+        assert layout.n_hubs == (n_blocks > 1)
+        assert (layout.owners == n_leaves).sum() == n_blocks
+        lengths = np.diff(layout.offsets)[layout.n_whole_blocks :] * layout.lanes
+        assert (lengths <= layout_module.PIECE).all()
 
 
 def test_rows_of_like_length_share_a_block():

@@ -51,6 +51,7 @@ class GpuBatch:
         self.history = self._made(limits.n_history, 4, starts=S, dtype=torch.float64)
         # Partial sums of the programs.
         self.norms = self._made(kernels.layout.n_blocks, starts=S)
+        self.partials = self._made(kernels.layout.n_pieces, R, starts=S)
         self.variations = self._made(3, R, kernels.n_varying, starts=S, dtype=torch.float64)
         self.steps = self._made(kernels.n_varying, starts=S, dtype=torch.float64)
         self.sums = self._made(2, R, kernels.n_surveyors, starts=S, dtype=torch.float64)
@@ -96,19 +97,22 @@ class GpuBatch:
 
     def launch_iterate(self, width: int) -> None:
         layout, graph = self._kernels.layout, self._graph
-        programs.iterate[(layout.n_blocks, width)](
-            self.X, self.P, self.labels, self.norms, self.words, self.reals, self.columns, self.active,
-            graph["offsets"], graph["neighbors"], graph["weights"], graph["fixed"],
-            *self._where, layout.n_blocks, layout.n_slots,
-            HAS_LABELS=self._kernels.problem.has_labels, **self._kernels.shape,
-        )  # fmt: skip
+        for n_programs, finishes in ((layout.n_blocks, False), (layout.n_hubs, True)):
+            if n_programs:
+                programs.iterate[(n_programs, width)](
+                    self.X, self.P, self.labels, self.norms, self.partials, self.words, self.reals, self.columns,
+                    self.active, graph["offsets"], graph["neighbors"], graph["weights"], graph["owners"],
+                    graph["hubs"], graph["fixed"],
+                    *self._where, layout.n_whole_blocks, layout.n_blocks, layout.n_slots,
+                    HAS_LABELS=self._kernels.problem.has_labels, FINISHES=finishes, **self._kernels.shape,
+                )  # fmt: skip
 
     def launch_vary(self, width: int) -> None:
         kernels, graph, G = self._kernels, self._graph, self._kernels.n_varying
         programs.vary[(G, width)](
             self.X, self.labels, self.variations, self.norms, self.steps, self.words, self.active,
-            graph["offsets"], graph["neighbors"], graph["weights"], *self._where, kernels.layout.n_blocks,
-            G=G, **kernels.shape,
+            graph["offsets"], graph["neighbors"], graph["weights"], graph["owners"], *self._where,
+            kernels.layout.n_blocks, G=G, **kernels.shape,
         )  # fmt: skip
 
     def launch_survey(self, width: int) -> None:

@@ -76,6 +76,8 @@ class GpuKernels:
             "offsets": layout.offsets,
             "neighbors": layout.neighbors,
             "weights": layout.weights if layout.weights is not None else np.zeros(1, np.float32),
+            "owners": layout.owners if layout.n_hubs else np.zeros(1, np.int32),
+            "hubs": layout.hubs.astype(np.int32),
             "fixed": problem.labels[order].astype(np.int32),
             "lam": problem.lam,
             "rank": problem.median_rank.astype(np.int32),
@@ -106,17 +108,27 @@ class GpuKernels:
         S, n, columns = X.shape
         X = X.contiguous()
         Y = torch.empty_like(X)
+        partials = X.new_empty((S, layout.n_pieces, columns))
         RP = max(2, triton.next_power_of_2(columns))
+        sizes = {"R": columns, "RP": RP, "V": layout.lanes, "num_warps": _warps(layout.lanes, RP)}
         programs.minus_laplacian[(layout.n_blocks, S)](
-            X, Y, graph["offsets"], graph["neighbors"], weights, n, layout.n_short, layout.n_short_blocks,
-            R=columns, RP=RP, V=layout.lanes, E=self.unroll, IS_WEIGHTED=self.is_weighted,
-            num_warps=_warps(layout.lanes, RP),
+            X, Y, partials, graph["offsets"], graph["neighbors"], weights, graph["owners"], n, layout.n_short,
+            layout.n_short_blocks, layout.n_whole_blocks, layout.n_blocks,
+            E=self.unroll, IS_WEIGHTED=self.is_weighted, HAS_HUBS=self.has_hubs, **sizes,
         )  # fmt: skip
+        if self.has_hubs:
+            programs.join_hubs[(layout.n_hubs, S)](
+                Y, partials, graph["hubs"], n, layout.n_whole_blocks, layout.n_blocks, **sizes
+            )
         return Y
 
     @property
     def is_weighted(self) -> bool:
         return self.layout.weights is not None
+
+    @property
+    def has_hubs(self) -> bool:
+        return self.layout.n_hubs > 0
 
     # How many programs share a sum is set by the graph alone: the sum does not depend on the batch.
 
@@ -140,7 +152,7 @@ class GpuKernels:
         """What every program on blocks of rows is compiled for."""
         return {
             "R": self.problem.n_clusters, "RP": self.RP, "V": self.layout.lanes, "E": self.unroll,
-            "IS_WEIGHTED": self.is_weighted, "num_warps": self.n_warps,
+            "IS_WEIGHTED": self.is_weighted, "HAS_HUBS": self.has_hubs, "num_warps": self.n_warps,
         }  # fmt: skip
 
     def bytes_of_start(self) -> int:
@@ -148,7 +160,7 @@ class GpuKernels:
         n, R = self.problem.n_vertices, self.problem.n_clusters
         duals = self.layout.n_slots * R * torch.empty(0, dtype=self.duals).element_size()
         sums = (16 + 4 * tables.THRESHOLDS.value) * self.n_surveyors + 24 * self.n_varying
-        small = (sums + 4 * tables.CANDIDATES.value) * R + 4 * self.layout.n_blocks
+        small = (sums + 4 * tables.CANDIDATES.value + 4 * self.layout.n_pieces) * R + 4 * self.layout.n_blocks
         return int(duals + 10 * n * R * 4 + 2 * n * 4 + small)
 
     def bytes_of_graph(self) -> int:

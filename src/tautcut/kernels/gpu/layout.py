@@ -1,11 +1,13 @@
 """Where the vertices and edges of a graph lie in the GPU's memory. Vertices of like degree share a block; the edges
 of a block are stored step by step, the e-th edge of each of its vertices side by side, so that neighbouring lanes read
-neighbouring words. A row too long for that has a block of its own, its edges side by side. Plain NumPy.
+neighbouring words. A row too long for that has a block of its own, its edges side by side; a hub, whose one program
+all others would wait for, has several, a piece of its edges in each. Plain NumPy.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +17,16 @@ from tautcut.graph import Graph
 
 WINDOW = 4096  # vertices among which rows are sorted by length: enough for even blocks, near enough for the cache
 LONG_ROW = 64  # edges: from here on, a vertex has a block of its own
+HUB_ROW = 2048  # edges: from here on, it is a hub; graphs of nearest neighbours have none (decision 0036)
+PIECE = 512  # edges of a hub in one block
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
     """Rows, blocks and slots. Row i holds vertex `order[i]`; block b holds the slots of the steps `offsets[b]` …
     `offsets[b + 1]`, `lanes` slots to a step. A slot names the row at the other end of its edge; one that has no edge
-    names its own row, and then nothing differs along it.
+    names its own row, and then nothing differs along it. Hubs are the last rows: the h-th of them has the blocks
+    `hubs[h]` … `hubs[h + 1]`, and no others come after those.
     """
 
     order: IntArray
@@ -31,10 +36,33 @@ class Layout:
     lanes: int
     n_short: int
     n_short_blocks: int
+    hubs: IntArray
 
     @property
     def n_blocks(self) -> int:
         return int(self.offsets.size - 1)
+
+    @property
+    def n_hubs(self) -> int:
+        return int(self.hubs.size - 1)
+
+    @property
+    def n_whole_blocks(self) -> int:
+        """Blocks that are no pieces of hubs."""
+        return int(self.hubs[0])
+
+    @property
+    def n_pieces(self) -> int:
+        return self.n_blocks - self.n_whole_blocks
+
+    @property
+    def owners(self) -> NDArray[np.int32]:
+        """The row of each block that has only one, −1 for blocks of short rows."""
+        n = self.order.size
+        owners = np.full(self.n_blocks, -1, dtype=np.int32)
+        owners[self.n_short_blocks : self.n_whole_blocks] = np.arange(self.n_short, n - self.n_hubs)
+        owners[self.n_whole_blocks :] = np.repeat(np.arange(n - self.n_hubs, n), np.diff(self.hubs))
+        return owners
 
     @property
     def n_slots(self) -> int:
@@ -51,6 +79,8 @@ def layout_of(graph: Graph, weights: Array, *, lanes: int, unroll: int, near: Ar
     place = np.arange(n) if near is None else np.argsort(near, kind="stable")
     is_long = degrees[place] > LONG_ROW
     short, long = place[~is_long], place[is_long]
+    is_hub = degrees[long] > HUB_ROW
+    long = np.concatenate([long[~is_hub], long[is_hub]])
     window = np.arange(short.size) // WINDOW
     short = short[np.lexsort((-degrees[short], window))]
     order = np.concatenate([short, long])
@@ -73,7 +103,20 @@ def layout_of(graph: Graph, weights: Array, *, lanes: int, unroll: int, near: Ar
     if graph.n_edges and not graph.is_unweighted:
         laid_weights = np.zeros(neighbors.size, dtype=np.float32)
         laid_weights[slot] = weights
-    return Layout(order, offsets, neighbors, laid_weights, lanes, int(short.size), int(n_short_blocks))
+    offsets, hubs = _cut_hubs(offsets, int(is_hub.sum()), steps=max(1, PIECE // (lanes * unroll)) * unroll)
+    return Layout(order, offsets, neighbors, laid_weights, lanes, int(short.size), int(n_short_blocks), hubs)
+
+
+def _cut_hubs(offsets: IntArray, n_hubs: int, *, steps: int) -> tuple[IntArray, IntArray]:
+    """The offsets when the last `n_hubs` blocks are cut after every so many steps, and where each hub's blocks begin.
+
+    No slot moves.
+    """
+    n_whole_blocks = offsets.size - 1 - n_hubs
+    ends = offsets[n_whole_blocks:]
+    pieces = [np.arange(first, last, steps) for first, last in pairwise(ends)]
+    hubs = n_whole_blocks + np.cumsum([0, *map(len, pieces)])
+    return np.concatenate([offsets[:n_whole_blocks], *pieces, ends[-1:]]), hubs
 
 
 def _slots(

@@ -4,7 +4,8 @@
 partition). Sums have a fixed order and shared counters hold whole numbers: the same input gives the same bits.
 
 A program works on a block of V rows (`layout`) and all R columns, rounded up to RP, a power of two; its edges are read
-E at a time, so that several loads are in flight.
+E at a time, so that several loads are in flight. A hub's row is shared by several programs, whose partial sums a second
+launch adds up; graphs without hubs have neither that launch nor the lines for it.
 """
 # mypy: ignore-errors
 
@@ -20,19 +21,27 @@ from tautcut.kernels.gpu.tables import (
 )  # fmt: skip
 # isort: on
 
+PIECES_IN_FLIGHT = tl.constexpr(8)  # of a hub, in each lane that adds them up
 NOWHERE = tl.constexpr(-1e30)  # in columns that are there only to fill up a power of two: never in the support
 
 
 @triton.jit
-def _rows(block, n_short, n_short_blocks, V: tl.constexpr):
-    """The rows of a block, and which lanes count: a long row fills its block, and only the first lane owns it.
+def _rows(block, owners, n_short, n_short_blocks, V: tl.constexpr, HAS_HUBS: tl.constexpr):
+    """The rows of a block, and which lanes count: a long row fills its block, and only the first lane owns it; a hub
+    fills several, and only the first lane of the first owns it.
 
     A lane without a row repeats the last one, so that every load is valid.
     """
     lane = tl.arange(0, V)
     is_long = block >= n_short_blocks
-    row = tl.where(is_long, n_short + block - n_short_blocks, block * V + lane)
-    counts = tl.where(is_long, lane == 0, row < n_short)
+    long_row = n_short + block - n_short_blocks
+    owner = 0
+    if HAS_HUBS:
+        long_row = tl.load(owners + block)
+        goes_on = (block > 0) & (tl.load(owners + tl.maximum(block - 1, 0)) == long_row)
+        owner = tl.where(goes_on, V, 0)  # no lane has the number V
+    row = tl.where(is_long, long_row, block * V + lane)
+    counts = tl.where(is_long, lane == owner, row < n_short)
     return tl.where(counts | is_long, row, tl.maximum(n_short - 1, 0)), counts
 
 
@@ -57,13 +66,19 @@ def _project(x, r, R: tl.constexpr):
 
 @triton.jit
 def iterate(
-    X, P, labels, norms, words, reals, columns, active, offsets, neighbors, weights, fixed,
-    n, n_short, n_short_blocks, n_blocks, n_slots,
+    X, P, labels, norms, partials, words, reals, columns, active, offsets, neighbors, weights, owners, hubs, fixed,
+    n, n_short, n_short_blocks, n_whole_blocks, n_blocks, n_slots,
     R: tl.constexpr, RP: tl.constexpr, V: tl.constexpr, E: tl.constexpr,
-    IS_WEIGHTED: tl.constexpr, HAS_LABELS: tl.constexpr,
+    IS_WEIGHTED: tl.constexpr, HAS_HUBS: tl.constexpr, HAS_LABELS: tl.constexpr, FINISHES: tl.constexpr,
 ):  # fmt: skip
-    """One inner iteration on one block of one start; leaves F, F̄, P, argmax labels and the block's ‖F − F^k‖²."""
+    """One inner iteration on one block of one start; leaves F, F̄, P, argmax labels and the block's ‖F − F^k‖².
+
+    A piece of a hub leaves only its P and its part of the divergence; the launch that FINISHES has a program for each
+    hub, which leaves the rest in the place of the hub's first block.
+    """
     block = tl.program_id(0)
+    if FINISHES:
+        block = tl.load(hubs + block)
     s = tl.load(active + tl.program_id(1)).to(tl.int64)
     if s < 0:
         return
@@ -87,14 +102,23 @@ def iterate(
     F_old = X + (s * PLANES + tl.where(is_first, slot_k, slot)) * plane
     F_bar = X + (s * PLANES + tl.where(is_first, slot_k, 2 + bar)) * plane
 
-    row, counts = _rows(block, n_short, n_short_blocks, V)
+    row, counts = _rows(block, owners, n_short, n_short_blocks, V, HAS_HUBS)
     there = row[:, None] * R + r
-    own = tl.load(F_bar + there, mask=is_column, other=0.0)
-    first, last = tl.load(offsets + block), tl.load(offsets + block + 1)
-    divergence = _move_duals(
-        P + (s * n_slots + first * V) * R, F_bar, own, neighbors + first * V, weights + first * V,
-        (last - first).to(tl.int32), (sigma * scale)[None, :, :], r, R, RP, V, E, IS_WEIGHTED,
-    )  # fmt: skip
+    parts = partials + s * (n_blocks - n_whole_blocks) * R
+    if FINISHES:
+        divergence = _add_pieces(parts, hubs + tl.program_id(0), n_whole_blocks, r, R, RP, V)
+    else:
+        own = tl.load(F_bar + there, mask=is_column, other=0.0)
+        first, last = tl.load(offsets + block), tl.load(offsets + block + 1)
+        divergence = _move_duals(
+            P + (s * n_slots + first * V) * R, F_bar, own, neighbors + first * V, weights + first * V,
+            (last - first).to(tl.int32), (sigma * scale)[None, :, :], r, R, RP, V, E, IS_WEIGHTED,
+        )  # fmt: skip
+        if HAS_HUBS:  # noqa: SIM102 (the compiler drops it where there are none)
+            if block >= n_whole_blocks:
+                part = tl.sum(divergence, 0)[None, :]
+                tl.store(parts + (block - n_whole_blocks) * R + r, part, mask=is_column)
+                return
     if block >= n_short_blocks:  # the lanes share one row, each with some of its edges
         divergence = tl.zeros([V, RP], tl.float32) + tl.sum(divergence, 0)[None, :]
 
@@ -146,6 +170,19 @@ def _move_duals(
 
 
 @triton.jit
+def _add_pieces(parts, hub, n_whole_blocks, r, R: tl.constexpr, RP: tl.constexpr, V: tl.constexpr):
+    """The sum over the pieces of a hub, lane by lane, in a fixed order."""
+    total = tl.zeros([V, RP], tl.float32)
+    piece = tl.arange(0, PIECES_IN_FLIGHT)[:, None] * V + tl.arange(0, V)[None, :]
+    first, last = tl.load(hub) - n_whole_blocks, tl.load(hub + 1) - n_whole_blocks
+    for begin in range(first, last, PIECES_IN_FLIGHT * V):
+        here = (begin + piece)[:, :, None]
+        mask = (here < last) & (r < R)[None, :, :]
+        total += tl.sum(tl.load(parts + here * R + r[None, :, :], mask=mask, other=0.0), 0)
+    return total
+
+
+@triton.jit
 def _pull(start, column, is_column, R: tl.constexpr):
     """G − F^k = Δ ∂B(F^k) D_E: one of three values, above, at and below the median."""
     median = tl.load(column + MEDIAN_K * R, mask=is_column, other=0.0).to(tl.float32)
@@ -157,9 +194,10 @@ def _pull(start, column, is_column, R: tl.constexpr):
 
 @triton.jit
 def vary(
-    X, labels, variations, norms, steps, words, active, offsets, neighbors, weights,
+    X, labels, variations, norms, steps, words, active, offsets, neighbors, weights, owners,
     n, n_short, n_short_blocks, n_blocks,
-    G: tl.constexpr, R: tl.constexpr, RP: tl.constexpr, V: tl.constexpr, E: tl.constexpr, IS_WEIGHTED: tl.constexpr,
+    G: tl.constexpr, R: tl.constexpr, RP: tl.constexpr, V: tl.constexpr, E: tl.constexpr,
+    IS_WEIGHTED: tl.constexpr, HAS_HUBS: tl.constexpr,
 ):  # fmt: skip
     """T, cut and size of each cluster, and ‖F − F^k‖², over every G-th block of one start.
 
@@ -182,7 +220,7 @@ def vary(
     squared_step = tl.zeros([], tl.float64)
     for block in range(tl.program_id(0), n_blocks, G):
         squared_step += tl.load(norms + s * n_blocks + block)
-        row, counts = _rows(block, n_short, n_short_blocks, V)
+        row, counts = _rows(block, owners, n_short, n_short_blocks, V, HAS_HUBS)
         own = tl.load(F + (row[:, None] * R + r), mask=is_column, other=0.0)
         label = tl.load(mine + row)
         first, last = tl.load(offsets + block), tl.load(offsets + block + 1)
@@ -229,14 +267,15 @@ def save(X, labels, best_F, best_labels, words, active, n, R: tl.constexpr, WIDT
 
 @triton.jit
 def minus_laplacian(
-    X, Y, offsets, neighbors, weights, n, n_short, n_short_blocks,
-    R: tl.constexpr, RP: tl.constexpr, V: tl.constexpr, E: tl.constexpr, IS_WEIGHTED: tl.constexpr,
+    X, Y, partials, offsets, neighbors, weights, owners, n, n_short, n_short_blocks, n_whole_blocks, n_blocks,
+    R: tl.constexpr, RP: tl.constexpr, V: tl.constexpr, E: tl.constexpr,
+    IS_WEIGHTED: tl.constexpr, HAS_HUBS: tl.constexpr,
 ):  # fmt: skip
-    """Y = −L X = W X − D X, for one block of rows and R columns."""
+    """Y = −L X = W X − D X, for one block of rows and R columns; of a piece of a hub, its part of that."""
     block = tl.program_id(0)
     plane = tl.program_id(1).to(tl.int64) * (n * R)
     r = tl.arange(0, RP)[None, :]
-    row, counts = _rows(block, n_short, n_short_blocks, V)
+    row, counts = _rows(block, owners, n_short, n_short_blocks, V, HAS_HUBS)
     first, last = tl.load(offsets + block), tl.load(offsets + block + 1)
     place = tl.arange(0, E)[:, None] * V + tl.arange(0, V)[None, :]
     total = tl.zeros([V, RP], tl.float32)
@@ -250,6 +289,24 @@ def minus_laplacian(
         else:
             total += tl.sum(other - own[None, :, :], 0)
         place += E * V
+    if HAS_HUBS:  # noqa: SIM102
+        if block >= n_whole_blocks:
+            parts = partials + tl.program_id(1).to(tl.int64) * (n_blocks - n_whole_blocks) * R
+            tl.store(parts + (block - n_whole_blocks) * R + r, tl.sum(total, 0)[None, :], mask=r < R)
+            return
     if block >= n_short_blocks:
         total = tl.zeros([V, RP], tl.float32) + tl.sum(total, 0)[None, :]
     tl.store(Y + plane + row[:, None] * R + r, total, mask=counts[:, None] & (r < R))
+
+
+@triton.jit
+def join_hubs(
+    Y, partials, hubs, n, n_whole_blocks, n_blocks, R: tl.constexpr, RP: tl.constexpr, V: tl.constexpr,
+):  # fmt: skip
+    """The row of Y of one hub, from the parts that `minus_laplacian` has left."""
+    s = tl.program_id(1).to(tl.int64)
+    r = tl.arange(0, RP)[None, :]
+    row = n - tl.num_programs(0) + tl.program_id(0)  # hubs are the last rows
+    parts = partials + s * (n_blocks - n_whole_blocks) * R
+    total = _add_pieces(parts, hubs + tl.program_id(0), n_whole_blocks, r, R, RP, V)
+    tl.store(Y + s * (n * R) + row * R + r, tl.sum(total, 0)[None, :], mask=r < R)
