@@ -324,6 +324,7 @@ def test_a_row_larger_than_a_block_of_the_parser(tmp_path, monkeypatch):
     [
         ("t.csv.gz", b"no gzip at all", "'{path}' cannot be unpacked"),
         ("t.csv.gz", gzip.compress(bytes(range(256)))[:200], "'{path}' cannot be unpacked"),
+        ("t.csv.gz", gzip.compress(b"a,b\n1,2\n", mtime=0)[:10] + b"\xff" * 30, "'{path}' cannot be unpacked"),
         ("t.csv.gz", gzip.compress(b"a,b\n1,2\n3\n", mtime=0), "'{path}' is uneven or cut short: line 3 has 1 columns"),
         ("t.csv.zip", b"", "no known format"),
         ("t.csv", "a,b\n1,2\n3,4,5\n", "line 3 has 3 columns in place of 2"),

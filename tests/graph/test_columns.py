@@ -139,3 +139,6 @@ def test_the_widest_columns_there_are_have_a_finite_unit(how):
     found = scaling(X, how)
     assert np.isfinite(found.units).all()
     assert (found.units[:2] > 0.1 * widest).all()
+    assert np.isfinite(found.apply(X)).all()
+    smaller = X / 2.0**600  # the unit of two values is more than a number holds, and the largest one instead
+    assert np.allclose(scaling(smaller, how).apply(smaller)[:, 1:], found.apply(X)[:, 1:])

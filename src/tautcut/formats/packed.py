@@ -9,6 +9,7 @@ import gzip
 import lzma
 import shutil
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -69,5 +70,5 @@ def _unpack(path: Path, plain: Path) -> None:
                         "--memory, or unpack it yourself."
                     )
                 written += out.write(block)
-    except (OSError, EOFError, lzma.LZMAError) as error:
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         raise InputError(f"'{path}' cannot be unpacked: {first_line(error)}. Get the whole file.") from error

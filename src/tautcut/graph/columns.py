@@ -30,6 +30,7 @@ _FEW = 2
 # The two values of a column that has no others come to lie half a standard deviation of the other columns apart:
 # further, and indicators of a category split the data by themselves (decision 0031).
 _INDICATOR = 0.5
+_HUGE = 1e300  # from here on sums of two numbers may be more than a number holds
 _NORMAL_IQR = 1.349  # quartiles of a normal distribution are so many standard deviations apart
 _MOST_NAMED = 20
 _BLOCK = 2**22  # entries in double precision at a time
@@ -87,8 +88,11 @@ class Scaling:
         if self.units is None or self.centres is None:
             return X
         if not isinstance(X, np.ndarray):
-            return sp.csr_matrix(X @ sp.diags(1.0 / self.units))
-        return np.asarray((X - self.centres) / self.units)
+            sparse = sp.csr_matrix(X, dtype=np.float64)
+            return sp.csr_matrix((sparse.data / self.units[sparse.indices], sparse.indices, sparse.indptr), X.shape)
+        # Halves of what is huge, or a difference could be more than a number holds; the quotient is the same.
+        part = np.where(np.maximum(np.abs(self.centres), self.units) > _HUGE, 0.5, 1.0)
+        return np.asarray((X * part - self.centres * part) / (self.units * part))
 
 
 def carriers(X: Features) -> Carriers | None:

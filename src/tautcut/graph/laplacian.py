@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -298,11 +299,13 @@ def _block_eigenpairs(S: SparseMatrix, count: int, rng: np.random.Generator) -> 
 
 def _dense_eigenpairs(S: SparseMatrix, count: int) -> Eigenpairs:
     n, dense = S.shape[0], S.toarray()
-    try:
+    with suppress(np.linalg.LinAlgError):
         values, vectors = scipy.linalg.eigh(dense, subset_by_index=(n - count, n - 1))
-    except np.linalg.LinAlgError:  # a part of the spectrum is LAPACK's fastest and frailest way; the whole is neither
-        values, vectors = (part[..., n - count :] for part in scipy.linalg.eigh(dense, driver="ev"))
-    return values[::-1], vectors[:, ::-1]
+        if values.size == count:
+            return values[::-1], vectors[:, ::-1]
+    # A part of the spectrum is LAPACK's fastest way and its frailest: it fails, or finds fewer. The whole is neither.
+    values, vectors = scipy.linalg.eigh(dense, driver="ev")
+    return values[::-1][:count], vectors[:, ::-1][:, :count]
 
 
 def _subspace_iteration(S: SparseMatrix, count: int, rng: np.random.Generator) -> Eigenpairs:
