@@ -112,14 +112,23 @@ def recorded() -> list[RunRecord]:
 
 
 def block(records: list[RunRecord]) -> str:
-    """The last campaign of each fuzzer, as a table."""
+    """The last campaign of each fuzzer, as a table, and the last run of faults."""
     if not records:
         return "No campaign is recorded yet."
     last = {record.data: record for record in records}
+    faults = last.pop("faults", None)
     days = sorted({record.created[:10] for record in last.values()})
     commits = sorted({(record.commit or "unknown")[:12] for record in last.values()})
     told = f"Recorded {' and '.join(days)}, at commit {' and '.join(commits)}:"
-    return f"{told}\n\n{table(HEAD, [row_of(record) for record in last.values()])}"
+    found = [f"- `{record.data}`: {record.status}" for record in last.values() if record.status != "nothing failed"]
+    parts = [told, table(HEAD, [row_of(record) for record in last.values()]), "\n".join(found)]
+    return "\n\n".join([*filter(None, parts), *([told_of(faults)] if faults else [])])
+
+
+def told_of(faults: RunRecord) -> str:
+    """The counts of `make test-faults`."""
+    counts = "; ".join(f"{what.replace('WRONG', 'wrong')}: {count:.0f}" for what, count in faults.measures.items())
+    return f"Kills and failing outputs (`make test-faults`), at commit {(faults.commit or 'unknown')[:12]}: {counts}."
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 is a number, and the same number makes the same case. What must hold: an output is whole, or as it was; no traceback; a
 signal is obeyed soon and told by the exit code; nothing is left behind that the next run does not sweep.
 
-    python tests/hostile/faults.py --kills 100 --log build/faults.jsonl
+    python tests/hostile/faults.py --kills 100 --log build/faults.jsonl [--record]
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ from typing import Any
 import numpy as np
 
 from tautcut import writing
+from tautcut.records import RunRecord, append_record, circumstances
 
+RECORDS = Path(__file__).resolve().parents[2] / "docs" / "results" / "fuzz.jsonl"  # beside those of the fuzzers
 OLD = "of an earlier run\n"
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 OBEYED = 2.0  # seconds in which a signal has to be obeyed
@@ -258,7 +260,9 @@ def main() -> int:
     options.add_argument("--kills", type=int, default=100)
     options.add_argument("--first", type=int, default=0, help="the number of the first kill")
     options.add_argument("--log", type=Path, default=Path("build/faults.jsonl"))
+    options.add_argument("--record", action="store_true", help="keep the counts for docs/security.md")
     asked = options.parse_args()
+    begun = time.monotonic()
     asked.log.parent.mkdir(parents=True, exist_ok=True)
     tally: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as place, asked.log.open("w") as log:
@@ -276,7 +280,17 @@ def main() -> int:
                 tally["step of an output that failed"] += 1
                 tally["WRONG"] += _noted(one, log)
     sys.stdout.write("".join(f"{count:5d}  {what}\n" for what, count in sorted(tally.items())))
+    if asked.record:
+        append_record(RECORDS, _record(tally, asked.first, asked.kills, time.monotonic() - begun))
     return 1 if tally["WRONG"] else 0
+
+
+def _record(tally: Counter[str], first: int, n_kills: int, seconds: float) -> RunRecord:
+    return RunRecord(
+        "faults", "faults", {"first": first}, first, 0, None, None, seconds, (), n_kills,
+        "something is wrong" if tally["WRONG"] else "nothing is wrong", **circumstances(),
+        measures={what: float(count) for what, count in tally.items()},
+    )  # fmt: skip
 
 
 def _noted(one: dict[str, Any], log: Any) -> bool:

@@ -205,3 +205,15 @@ def test_ctrl_c_while_the_labels_pull_keeps_what_was_found(monkeypatch: pytest.M
     assert model.status_ is Status.INTERRUPTED
     assert (model.transduction_ == truth).mean() > 0.9
     assert model.result_.probabilities.shape == (180, 3)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("factor", [1e-300, 3.0, 1e300])
+def test_the_pull_of_the_labels_does_not_depend_on_the_unit_of_the_weights(factor: float) -> None:
+    X, truth = blobs((60, 60, 60), spread=2.5)
+    graph, labels = knn_graph(X, 8, weights="self-tuning"), drawn(truth, 5)
+    plain, scaled = (
+        MTVClassifier(affinity="precomputed", random_state=0).fit(graph.to_scipy() * one, labels).transduction_
+        for one in (1.0, factor)
+    )
+    np.testing.assert_array_equal(plain, scaled)

@@ -126,8 +126,9 @@ def heed(result: Result, evidence: Evidence, smallest: IntArray) -> Result:
     strength = _STRENGTH * (1.0 - 1.0 / labels_per_class(evidence.labels, evidence.n_classes))
     if not strength:  # the bare cut would overrule the balance
         return result
-    pull = strength * problem.graph.degrees[:, None] * np.maximum(evidence.values, 0.0)
-    labels = settle(problem.graph, partition.labels, pull, problem.is_labelled)
+    graph, _ = problem.graph.in_mean_weights()  # huge weights times evidence would overflow
+    pull = strength * graph.degrees[:, None] * np.maximum(evidence.values, 0.0)
+    labels = settle(graph, partition.labels, pull, problem.is_labelled)
     settled = problem.partition(labels)
     if ((settled.sizes < smallest) & (partition.sizes >= smallest)).any():
         return result
