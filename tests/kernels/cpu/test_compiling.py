@@ -181,3 +181,20 @@ def test_without_numba_the_solver_runs_and_the_rest_says_what_is_missing():
         "the search needs numba: install it, or choose search='none'.",
         "the cpu engine needs numba: install it, or choose device='reference'",
     ]
+
+
+def test_a_working_folder_that_is_gone_does_not_matter(tmp_path):
+    code = (
+        "import os, sys\n"
+        "from tautcut.kernels.cpu import compiling\n"
+        "gone = sys.argv[1]; os.mkdir(gone); os.chdir(gone); os.rmdir(gone)\n"
+        "def one_more(x): return x + 1\n"
+        "print(compiling.compiled(one_more)(2), os.getcwd())\n"
+    )
+    script = tmp_path / "script.py"
+    script.write_text(code)
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    ran = subprocess.run(
+        [sys.executable, script, tmp_path / "gone"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert ran.stdout == f"3 {os.sep}\n", ran.stderr

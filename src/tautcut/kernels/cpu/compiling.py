@@ -70,6 +70,7 @@ class _Cache(FunctionCache):
         self._cache_file = _Shelf(Path(self._cache_path), self._impl.filename_base)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
+        _stand_somewhere()
         try:
             return super().load_overload(sig, target_context)
         except Exception as error:  # noqa: BLE001 - Numba unpickles and links what a file holds: any error can come
@@ -116,6 +117,14 @@ class _Shelf:
     def _file(self, key: Any) -> Path:
         name = hashlib.sha256(repr((numba.__version__, _sources(), key)).encode()).hexdigest()[:16]
         return self._folder / f"{self._base}.{name}.nbc"
+
+
+def _stand_somewhere() -> None:
+    """Leave a working folder that is gone, as under a worker that outlives it: Numba fails where there is none."""
+    try:
+        os.getcwd()
+    except OSError:
+        os.chdir(os.sep)
 
 
 @cache
