@@ -176,6 +176,18 @@ def test_a_header_of_python_2_is_read_without_a_word(tmp_path):
         assert read(tmp_path / "a.npy").content[3, 1] == 7
 
 
+@pytest.mark.parametrize("way", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_damaged_stream_inside_an_npz_is_told(tmp_path, way):
+    content = io.BytesIO()
+    np.save(content, np.arange(200.0).reshape(50, 4))
+    with zipfile.ZipFile(tmp_path / "a.npz", "w", way) as archive:
+        archive.writestr("X.npy", content.getvalue())
+    whole = bytearray((tmp_path / "a.npz").read_bytes())
+    whole[45:75] = b"\xff" * 30  # behind the member's name
+    (tmp_path / "a.npz").write_bytes(whole)
+    refused(tmp_path / "a.npz", "cannot be read as a .npz file")
+
+
 def test_zeros_that_are_packed_well_are_foreseen(tmp_path):
     np.savez_compressed(tmp_path / "a.npz", X=np.zeros((3000, 4000)))
     assert (tmp_path / "a.npz").stat().st_size < 10**6

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 import errno
+import lzma
 import struct
 import sys
 import tokenize
@@ -38,7 +39,8 @@ MISSING_WAYS: tuple[Missing, ...] = get_args(Missing)
 # its own besides, and is loaded only where it is needed.
 _DAMAGED = (
     ArithmeticError, AttributeError, EOFError, LookupError, OSError, RuntimeError, TypeError, ValueError,
-    ParseError, SyntaxError, csv.Error, struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error,
+    ParseError, SyntaxError, csv.Error, lzma.LZMAError, struct.error, tokenize.TokenError, zipfile.BadZipFile,
+    zlib.error,
 )  # fmt: skip
 
 # Bytes that a graph takes while it is made and checked, measured (decision 0035).
