@@ -43,10 +43,10 @@ _DAMAGED = (
     zlib.error,
 )  # fmt: skip
 
-# Bytes that a graph takes while it is made and checked, measured (decision 0035).
+# Bytes that what a file lists takes from its text to the graph, measured (decision 0035). What a graph takes that is
+# made of a matrix in memory, `Graph` foresees itself.
 _PER_VERTEX = 40
 _PER_ENTRY = 130
-_PER_CELL = 10  # of a dense matrix
 # So many rows or columns may be empty; more only beside a hundredth as many entries. A line in a file can declare
 # billions of them, and all that follows would work on nothing.
 _HARMLESS_SIDE = 2**22
@@ -155,7 +155,6 @@ def decided(data: Data, kind: str | None) -> Data:
     if (kind == "graph" or why) and isinstance(matrix, np.ndarray) and np.isnan(matrix).any():
         raise InputError("the weights of a graph cannot be missing; found an empty cell or NaN. Give 0 for no edge.")
     if kind == "graph" or why:
-        _foresee_graph(matrix)
         said = (f"Taken for similarities, not distances, because {why}.",) if why else ()
         return Data(Graph.from_any(matrix), data.ids, (*data.notes, *said), labels=data.labels, others=data.others)
     return data
@@ -184,15 +183,8 @@ def _row_blocks(matrix: Array) -> Iterator[slice]:
     return (slice(start, start + step) for start in range(0, len(matrix), step))
 
 
-def _foresee_graph(matrix: Any) -> None:
-    """Refuse a matrix whose graph would need more memory than there is."""
-    is_dense = isinstance(matrix, np.ndarray)
-    n_entries = int(np.count_nonzero(matrix)) if is_dense else matrix.nnz
-    foresee_graph(matrix.shape[0], n_entries, more=_PER_CELL * matrix.size if is_dense else 0)
-
-
 def foresee_graph(n_vertices: int, n_entries: int, *, more: float = 0) -> None:
-    """Refuse a graph that would need more memory than there is; each edge has two entries."""
+    """Refuse to read a graph for which there is no room; an edge is two entries, and `more` is read with them."""
     need = _PER_VERTEX * n_vertices + _PER_ENTRY * n_entries + more
     foresee(need, f"A graph of {n_vertices:,} vertices and {n_entries // 2:,} edges")
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from tautcut.arrays import FloatArray, IntArray
 from tautcut.kernels.cpu.compiling import absorbed, compiled
-from tautcut.kernels.cpu.moves import Level, add_cuts, has_wide_weights
+from tautcut.kernels.cpu.moves import Level, fill_cuts, has_wide_weights
 
 _EPOCHS = 64  # temperatures of a run, each a constant factor below the one before
 _ANYWHERE = 0.05  # share of the proposals that send any vertex to any cluster: isolated ones have no other way
@@ -80,7 +80,7 @@ def _anneal(
         _cool(level, state, hot, cold, work, seed, is_wide)
         _set_plateau(state, 1.0)
     _quench(level, state, is_wide)
-    add_cuts(level, labels, cut)
+    fill_cuts(level, labels, cut)
 
 
 @compiled

@@ -437,7 +437,7 @@ def has_wide_weights(level: Level) -> bool:
 
 
 @compiled
-def add_cuts(level: Level, labels: IntArray, cut: FloatArray) -> None:
+def fill_cuts(level: Level, labels: IntArray, cut: FloatArray) -> None:
     """Overwrite `cut` with the weight of the edges that leave each cluster."""
     cut[:] = 0.0
     for i in range(labels.size):
@@ -463,7 +463,7 @@ def _sweep(
     touched = np.empty(lam.size, np.int64)  # the clusters where it is not zero
     is_active = np.ones(labels.size, np.bool_)
     is_full = True
-    add_cuts(level, labels, cut)
+    fill_cuts(level, labels, cut)
     for _ in range(_MAX_SWEEPS):
         n_moves = 0
         for i in range(labels.size):
@@ -489,9 +489,9 @@ def _sweep(
                 break
             is_active[:] = True
         elif is_wide:
-            add_cuts(level, labels, cut)
+            fill_cuts(level, labels, cut)
         is_full = n_moves == 0
-    add_cuts(level, labels, cut)
+    fill_cuts(level, labels, cut)
 
 
 @inlined

@@ -1,5 +1,5 @@
 """The two fused passes of the Numba engine over the vertices: one inner iteration, and one look at F. Up to
-`SPECIALISED` clusters a row of F lives in registers, and the passes are compiled for that number; beyond, one pair of
+`SPECIALISED` clusters a row of F lives in registers, and the passes are compiled for its lanes; beyond, one pair of
 passes serves all, tile by tile of a row. This module owns the rows of the small tables that passes read and fill; it
 decides nothing.
 """
@@ -24,7 +24,7 @@ from tautcut.kernels.cpu.rows import (
 
 logger = logging.getLogger("tautcut")
 
-SPECIALISED = 128  # clusters up to which passes are compiled for their number (decision 0039)
+SPECIALISED = 128  # clusters up to which passes are compiled for the lanes of a row (decision 0039)
 _TILE_BYTES = 128  # of a row that is too long for registers, at a time: four of 256 bits
 _AHEAD = 16  # edges between asking for a neighbour's row and using it (decision 0010)
 NEVER = -1e30  # far below any value, yet finite in float32: a padding lane never enters the support of a projection
