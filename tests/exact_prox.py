@@ -7,7 +7,6 @@ import numpy as np
 
 from tautcut.arrays import FloatArray
 from tautcut.graph import Graph
-from tautcut.kernels.protocol import scaled_weights
 from tautcut.kernels.reference import gradient_matrix
 from tautcut.problem import Problem
 
@@ -15,7 +14,7 @@ from tautcut.problem import Problem
 def exact_prox(problem: Problem, G: FloatArray, scale: FloatArray) -> FloatArray:
     """argmin over C of Σ_r c_r T(f_r) + ½‖F − G‖², T with weights of mean one, as in the kernels."""
     graph = problem.graph
-    K = gradient_matrix(Graph(graph.indptr, graph.indices, scaled_weights(graph)[0]))
+    K = gradient_matrix(Graph(graph.indptr, graph.indices, graph.scaled_weights()[0]))
     F = cp.Variable(G.shape)
     variation = cp.sum(cp.abs(K @ F) @ scale)
     fixed = np.flatnonzero(problem.is_labelled)

@@ -39,6 +39,13 @@ def graphs(
     return Graph.from_edges(edges, weights, n_vertices=n)
 
 
+def vertex_masses(n_vertices: int) -> st.SearchStrategy[np.ndarray]:
+    """A mass for each vertex: all alike, or not, some in whole numbers."""
+    values = st.one_of(st.sampled_from([1.0, 2.0, 3.0, 0.5]), st.floats(0.05, 20.0))
+    even = values.map(lambda mass: np.full(n_vertices, mass))
+    return st.one_of(st.just(np.ones(n_vertices)), even, hnp.arrays(np.float64, n_vertices, elements=values))
+
+
 def memberships(n_vertices: int, n_clusters: int) -> st.SearchStrategy[np.ndarray]:
     """Points of the simplex made of small parts, so that zeros, ones and ties abound in every column."""
     parts = hnp.arrays(np.int64, (n_vertices, n_clusters), elements=st.sampled_from([0, 0, 0, 1, 2, 5]))
@@ -68,7 +75,7 @@ def problems(
         fixed = st.one_of(st.just(-1), st.integers(0, R - 1))
         labels = np.array([draw(fixed) for _ in range(drawn.n_vertices)])
         labels[draw(st.integers(0, drawn.n_vertices - 1))] = -1
-    return Problem(drawn, R, draw(lams(R)), labels)
+    return Problem(drawn.with_masses(draw(vertex_masses(drawn.n_vertices))), R, draw(lams(R)), labels)
 
 
 @st.composite

@@ -118,10 +118,15 @@ def test_the_balance_is_largest_at_the_prior(n_parts, share):
     assert balance[share] == pytest.approx(balance.max())
 
 
+def median_rank(problem):
+    """The number of values above the λ-median of a column without ties or masses."""
+    return np.floor(problem.median_mass).astype(int)
+
+
 def test_rank_survives_the_rounding_of_a_prior():
     """N·⅓ = 1 vertex, though λ = (1 − ⅓)/⅓ is not exactly 2."""
     triangle = Graph.from_edges([(0, 1), (1, 2), (0, 2)])
-    assert list(Problem(triangle, 3, lam_of_prior([1 / 3] * 3, 3)).median_rank) == [1, 1, 1]
+    assert list(median_rank(Problem(triangle, 3, lam_of_prior([1 / 3] * 3, 3)))) == [1, 1, 1]
 
 
 @given(st.integers(2, 400), st.data())
@@ -129,18 +134,18 @@ def test_rank_of_a_whole_share_is_that_share(n, data):
     share = data.draw(st.integers(1, n - 1))
     lam = lam_of_prior(np.array([share, n - share]) / n, 2)
     problem = Problem(Graph.from_edges([(0, 1)], n_vertices=n), 2, lam)
-    assert list(problem.median_rank) == [share, n - share]
+    assert list(median_rank(problem)) == [share, n - share]
 
 
 @given(st.integers(2, 400), st.integers(2, 20))
 def test_rank_of_the_default_is_the_floor_of_n_over_r(n, R):
     R = min(n, R)
-    assert set(Problem(Graph.from_edges([(0, 1)], n_vertices=n), R).median_rank) == {n // R}
+    assert set(median_rank(Problem(Graph.from_edges([(0, 1)], n_vertices=n), R))) == {n // R}
 
 
 def test_rank_stays_below_n():
-    assert list(Problem(PATH, 2, [1e-300, 1e300]).median_rank) == [3, 0]
-    assert list(Problem(PATH, 1).median_rank) == [3]
+    assert list(median_rank(Problem(PATH, 2, [1e-300, 1e300]))) == [3, 0]
+    assert list(median_rank(Problem(PATH, 1))) == [3]
 
 
 # ---------------------------------------------------------------- labels

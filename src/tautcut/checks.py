@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tautcut.arrays import IntArray
+from tautcut.arrays import FloatArray, IntArray
 from tautcut.errors import InputError
 
 RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
@@ -103,6 +103,25 @@ def fixed_labels(labels: ArrayLike | None, n_vertices: int, n_clusters: int) -> 
     if labels is None:
         return np.full(n_vertices, UNLABELLED, dtype=np.int64)
     return hard_labels(labels, n_vertices, n_clusters, or_unknown=True)
+
+
+def vertex_masses(masses: ArrayLike, n_vertices: int, *, name: str = "masses") -> FloatArray:
+    """A finite mass > 0 for each vertex, in an array of its own."""
+    try:
+        values = np.array(masses, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be {n_vertices} numbers > 0, one per vertex; found {error}.") from error
+    if values.shape != (n_vertices,):
+        raise InputError(f"{name} must be {n_vertices} numbers > 0, one per vertex; found shape {values.shape}.")
+    bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
+    if bad.size:
+        at, value = int(bad[0]), float(values[bad[0]])
+        raise InputError(f"{name} must be finite and > 0; found {value} at vertex {at}. Leave that vertex out.")
+    with np.errstate(over="ignore"):
+        total = float(values.sum())
+    if not np.isfinite(total):
+        raise InputError(f"the sum of {name} overflows; the largest is {values.max()}. Divide them by it.")
+    return values
 
 
 def generator(random_state: RandomState) -> np.random.Generator:

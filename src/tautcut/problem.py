@@ -1,6 +1,6 @@
-"""What is minimised: the balanced cut (P) of a graph into R clusters. `Problem` holds the graph, R, one λ per cluster,
-the fixed labels and the numerator of the relaxation, and owns the discrete energy (P); `Partition` is a hard labelling
-with that energy. Nothing here iterates or relaxes.
+"""What is minimised: the balanced cut (P) of a graph into R clusters. `Problem` holds the graph with its masses, R, one λ
+per cluster, the fixed labels and the numerator of the relaxation, and owns the discrete energy (P); `Partition` is a
+hard labelling with that energy. Nothing here iterates or relaxes.
 """
 
 from __future__ import annotations
@@ -34,15 +34,18 @@ class Partition:
         What each cluster adds to (P); `inf` where it is empty.
     sizes : ndarray of int64, shape (R,)
         How many vertices each cluster has.
+    masses : ndarray of float64, shape (R,)
+        The mass m(A_r) of each cluster; its size where no masses are given.
     """
 
     labels: IntArray
     terms: FloatArray
     sizes: IntArray
+    masses: FloatArray
 
     @property
     def energy(self) -> float:
-        """(P) = Σ_r Cut(A_r, A_rᶜ) / min{λ_r |A_r|, |A_rᶜ|}; `inf` if a cluster is empty."""
+        """(P) = Σ_r Cut(A_r, A_rᶜ) / min{λ_r m(A_r), m(A_rᶜ)}; `inf` if a cluster is empty."""
         return float(self.terms.sum())
 
     @property
@@ -52,12 +55,12 @@ class Partition:
 
 @dataclass(frozen=True, eq=False, init=False)
 class Problem:
-    """Minimise Σ_r Cut(A_r, A_rᶜ) / min{λ_r |A_r|, |A_rᶜ|} over partitions that respect the fixed labels.
+    """Minimise Σ_r Cut(A_r, A_rᶜ) / min{λ_r m(A_r), m(A_rᶜ)} over partitions that respect the fixed labels.
 
     Parameters
     ----------
     graph : Graph
-        The graph whose vertices are to be divided.
+        The graph whose vertices are to be divided; m(A) adds up their masses, and is |A| where none are given.
     n_clusters : int
         How many clusters there are to be, R, between 1 and the number of vertices.
     lam : array-like of shape (R,), float, or None
@@ -104,6 +107,11 @@ class Problem:
     def n_vertices(self) -> int:
         return self.graph.n_vertices
 
+    @property
+    def total_mass(self) -> float:
+        """m(V); the number of vertices where no masses are given."""
+        return self.graph.total_mass
+
     @cached_property
     def is_labelled(self) -> BoolArray:
         """Which vertices are fixed, the set Λ of the paper."""
@@ -121,11 +129,25 @@ class Problem:
         return np.asarray(peaks / peaks.sum())
 
     @cached_property
-    def median_rank(self) -> IntArray:
-        """k_r = ⌊N / (λ_r + 1)⌋: med_λ is the (k+1)-th largest value (decision 0007)."""
-        share = self.n_vertices / (self.lam + 1.0)
-        k = np.floor(share * (1 + 1e-12)).astype(np.int64)  # λ from a prior is rounded: N·⅓ must not become 0.99…
-        return np.minimum(k, self.n_vertices - 1)
+    def median_mass(self) -> FloatArray:
+        """m(V) / (λ_r + 1): med_λ is the largest value such that it and what lies above have more mass (decision 0007).
+
+        A little is added: λ from a prior is rounded, and N·⅓ must not become 0.99…
+        """
+        whole = self.total_mass
+        return np.minimum(whole / (self.lam + 1.0) * (1 + 1e-12), np.nextafter(whole, 0.0))
+
+    def in_means(self, *, of_weights: bool = True) -> tuple[Problem, float]:
+        """The same problem with the mean mass, and the mean weight if asked, as units; and the unit of its (P).
+
+        A common factor of all weights, or of all masses, then changes nothing else (decision 0028). Of the numerator
+        "laplacian", energies are no multiples of a unit of weight, so weights stay as they are.
+        """
+        graph, mass_unit = self.graph.in_mean_masses()
+        graph, weight_unit = graph.in_mean_weights() if of_weights and self.numerator == "tv" else (graph, 1.0)
+        if graph is self.graph:
+            return self, 1.0
+        return Problem(graph, self.n_clusters, self.lam, self.labels, self.numerator), weight_unit / mass_unit
 
     def partition(self, labels: ArrayLike) -> Partition:
         """The partition of these labels, in 0 … R−1, with its energy."""
@@ -135,11 +157,12 @@ class Problem:
     def measured(self, labels: IntArray, cut: FloatArray) -> Partition:
         """The partition of labels whose cuts are known."""
         sizes = np.bincount(labels, minlength=self.n_clusters)
-        return Partition(labels, balanced_terms(cut, sizes, self.lam), sizes)
+        masses = np.bincount(labels, self.graph.masses, self.n_clusters).astype(np.float64)
+        return Partition(labels, balanced_terms(cut, masses, self.lam), sizes, masses)
 
 
 def lam_of_prior(class_prior: ArrayLike | None, n_clusters: int) -> FloatArray:
-    """λ_r = (1 − π_r) / π_r, for which min{λ_r|A_r|, |A_rᶜ|} peaks at the share π_r; None is 1/R each."""
+    """λ_r = (1 − π_r) / π_r, for which min{λ_r m(A_r), m(A_rᶜ)} peaks at the share π_r; None is 1/R each."""
     if class_prior is None:
         return np.full(n_clusters, n_clusters - 1.0)
     prior = _per_cluster("class_prior", class_prior, n_clusters)
@@ -150,8 +173,10 @@ def lam_of_prior(class_prior: ArrayLike | None, n_clusters: int) -> FloatArray:
     return (1 - prior) / prior
 
 
-def balanced_cut_energy(W: object, labels: ArrayLike, lam: ArrayLike | None = None) -> float:
-    """(P) = Σ_r Cut(A_r, A_rᶜ) / min{λ_r |A_r|, |A_rᶜ|} of any hard partition, each edge counted once.
+def balanced_cut_energy(
+    W: object, labels: ArrayLike, lam: ArrayLike | None = None, *, masses: ArrayLike | None = None
+) -> float:
+    """(P) = Σ_r Cut(A_r, A_rᶜ) / min{λ_r m(A_r), m(A_rᶜ)} of any hard partition, each edge counted once.
 
     Parameters
     ----------
@@ -161,6 +186,8 @@ def balanced_cut_energy(W: object, labels: ArrayLike, lam: ArrayLike | None = No
         Whole numbers from 0. R is the largest label + 1, or the length of `lam`.
     lam : float or array-like of shape (R,), default R − 1
         λ, one for all clusters or one for each.
+    masses : array-like of shape (n_vertices,), optional
+        The masses m_i > 0 of the vertices; by default the graph's own, 1 each if W is none that has masses.
 
     Returns
     -------
@@ -174,6 +201,8 @@ def balanced_cut_energy(W: object, labels: ArrayLike, lam: ArrayLike | None = No
     1.0
     """
     graph = Graph.from_any(W)
+    if masses is not None:
+        graph = graph.with_masses(masses)
     whole = whole_labels(labels, graph.n_vertices)
     R = max(int(whole.max()) + 1 if lam is None or np.ndim(lam) == 0 else len(np.asarray(lam)), 1)
     if graph.n_vertices < R:
@@ -188,14 +217,27 @@ def cuts(graph: Graph, labels: IntArray, n_clusters: int) -> FloatArray:
     return np.bincount(owner[crosses], graph.weights[crosses], n_clusters).astype(np.float64)
 
 
-def balanced_terms(cut: FloatArray, sizes: IntArray | FloatArray, lam: FloatArray) -> FloatArray:
-    """Cut_r / min{λ_r |A_r|, |A_rᶜ|}; `inf` where a cluster is empty or all there is of several."""
-    if sizes.size == 1:
+def balanced_terms(cut: FloatArray, masses: FloatArray, lam: FloatArray) -> FloatArray:
+    """Cut_r / min{λ_r m(A_r), m(A_rᶜ)}; `inf` where a cluster is empty or all there is of several."""
+    if masses.size == 1:
         return np.zeros(1)
-    balance = np.minimum(lam * sizes, sizes.sum() - sizes)
+    balance = np.minimum(lam * masses, masses.sum() - masses)
     with np.errstate(over="ignore"):  # a cut of 1e300 for a share of 1e-300 is as good as infinite
-        terms: FloatArray = np.divide(cut, balance, out=np.full(sizes.size, np.inf), where=balance > 0)
+        terms: FloatArray = np.divide(cut, balance, out=np.full(masses.size, np.inf), where=balance > 0)
     return terms
+
+
+def expected_masses(masses: FloatArray, shares: FloatArray) -> FloatArray:
+    """What each cluster would have if these masses were divided by the shares.
+
+    A vertex that alone has more than a cluster's share leaves the others less to divide.
+    """
+    R, whole, left = shares.size, float(masses.sum()), 1.0
+    for mass in -np.sort(-masses)[: R - 1]:
+        if mass * left * R <= whole:
+            break
+        whole, left = whole - float(mass), left - 1.0 / R
+    return shares * (whole / left)
 
 
 def _lam_vector(lam: ArrayLike | None, n_clusters: int) -> FloatArray:

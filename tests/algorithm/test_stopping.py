@@ -23,7 +23,7 @@ def measures(T: list[float], B: list[float], squared_step: float = 0.0) -> Measu
 
 def state(energy: float, *, iterations: int = 0, progress_at: int = 0, B: float = 1.0) -> State:
     """A state whose relaxed energy is this number."""
-    partition = Partition(np.zeros(1, np.int64), np.array([1.0]), np.array([1]))
+    partition = Partition(np.zeros(1, np.int64), np.array([1.0]), np.array([1]), np.array([1.0]))
     seen = measures([energy * B], [B])
     return State(None, seen, 1.0, partition, None, 1.0, iterations=iterations, progress_at=progress_at)
 

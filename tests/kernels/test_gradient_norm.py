@@ -8,7 +8,7 @@ from hypothesis import given
 
 from strategies import graphs, random_graph
 from tautcut.graph import Graph
-from tautcut.kernels.protocol import gradient_norm, scaled_weights
+from tautcut.kernels.protocol import gradient_norm
 from tautcut.kernels.reference import gradient_matrix
 
 
@@ -44,6 +44,6 @@ def test_a_graph_without_edges_has_norm_one():
 
 @given(graphs())
 def test_weights_are_scaled_to_mean_one(graph):
-    weights, unit = scaled_weights(graph)
+    weights, unit = graph.scaled_weights()
     assert weights.mean() == pytest.approx(1)
     assert weights * unit == pytest.approx(np.asarray(graph.weights))

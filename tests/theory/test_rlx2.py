@@ -38,7 +38,9 @@ def mean_one(graph: Graph) -> Graph:
 def T_and_B(problem: Problem, F: FloatArray) -> tuple[FloatArray, FloatArray]:
     """√⟨f, Lap f⟩ by the Laplacian itself, and B."""
     squares = np.einsum("ir,ir->r", F, laplacian(mean_one(problem.graph)) @ F)
-    return np.sqrt(np.maximum(squares, 0)), balance(F, problem.lam, lambda_median(F, problem.median_rank))
+    masses = problem.graph.masses / problem.graph.masses.mean()
+    median = lambda_median(F, masses, problem.median_mass / problem.graph.masses.mean())
+    return np.sqrt(np.maximum(squares, 0)), balance(F, masses, problem.lam, median)
 
 
 def descent(problem: Problem, before: FloatArray, after: FloatArray) -> tuple[float, float]:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import memberships, problems
+from tautcut.graph import Graph
 from tautcut.kernels.reference import (
     ReferenceKernels,
     balance,
@@ -20,23 +21,23 @@ from tautcut.kernels.reference import (
 from tautcut.problem import Problem, balanced_cut_energy
 
 
-def discrete_terms(W: np.ndarray, inside: np.ndarray, lam: float) -> tuple[float, float]:
-    """Cut(A, Aᶜ), each edge once, and min{λ|A|, |Aᶜ|}."""
-    return float(W[inside][:, ~inside].sum()), min(lam * inside.sum(), (~inside).sum())
+def discrete_terms(graph: Graph, inside: np.ndarray, lam: float) -> tuple[float, float]:
+    """Cut(A, Aᶜ), each edge once, and min{λ m(A), m(Aᶜ)}."""
+    W, m = graph.to_scipy().toarray(), graph.masses
+    return float(W[inside][:, ~inside].sum()), min(lam * m[inside].sum(), m[~inside].sum())
 
 
 def measures_of(problem: Problem, f: np.ndarray) -> tuple[float, float]:
     """T(f) and B(f), in the units of W, for the first cluster's λ."""
-    lam, rank = np.asarray(problem.lam)[:1], problem.median_rank[:1]
-    column = f[:, None]
+    lam, masses, column = problem.lam[:1], problem.graph.masses, f[:, None]
     T = total_variation(gradient_matrix(problem.graph), column)
-    return T[0], balance(column, lam, lambda_median(column, rank))[0]
+    return T[0], balance(column, masses, lam, lambda_median(column, masses, problem.median_mass[:1]))[0]
 
 
 @given(problems(), st.data())
 def test_T_of_an_indicator_is_the_cut_and_B_is_the_balance(problem, data):
     inside = np.array(data.draw(st.lists(st.booleans(), min_size=problem.n_vertices, max_size=problem.n_vertices)))
-    cut, smaller_side = discrete_terms(problem.graph.to_scipy().toarray(), inside, np.asarray(problem.lam)[0])
+    cut, smaller_side = discrete_terms(problem.graph, inside, problem.lam[0])
     T, B = measures_of(problem, inside.astype(float))
     assert pytest.approx(cut, rel=1e-12) == T
     assert pytest.approx(smaller_side, rel=1e-9) == B
@@ -56,11 +57,10 @@ def test_relaxed_energy_of_an_indicator_matrix_is_the_discrete_energy(problem, d
 
 @given(problems(), st.data())
 def test_T_and_B_are_sums_over_level_sets(problem, data):
-    """T(f) = ∫ Cut{f > t} dt and B(f) = ∫ min{λ|f > t|, |f ≤ t|} dt: why the relaxation is tight."""
+    """T(f) = ∫ Cut{f > t} dt and B(f) = ∫ min{λ m{f > t}, m{f ≤ t}} dt: why the relaxation is tight."""
     f = data.draw(memberships(problem.n_vertices, 2))[:, 0]
-    W, lam = problem.graph.to_scipy().toarray(), np.asarray(problem.lam)[0]
     levels = np.unique(f)
-    slices = [(high - low, *discrete_terms(W, f > low, lam)) for low, high in pairwise(levels)]
+    slices = [(high - low, *discrete_terms(problem.graph, f > low, problem.lam[0])) for low, high in pairwise(levels)]
     T, B = measures_of(problem, f)
     assert pytest.approx(sum(height * cut for height, cut, _ in slices), rel=1e-9, abs=1e-12) == T
     assert pytest.approx(sum(height * side for height, _, side in slices), rel=1e-9, abs=1e-12) == B

@@ -1,4 +1,4 @@
-"""Theorem 2: the vector v of the paper is a subgradient of B, sums to zero and lies in [−1, λ]."""
+"""Theorem 2, with masses: the vector v of the paper is a subgradient of B, sums to zero and lies in m·[−1, λ]."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from strategies import lams
+from strategies import lams, vertex_masses
 from tautcut.arrays import FloatArray
 from tautcut.graph import Graph
 from tautcut.kernels.reference import balance, lambda_median, subgradient, tie_value
@@ -19,11 +19,12 @@ VALUES = st.one_of(st.sampled_from([0.0, 0.0, 1.0, 1.0, 0.5]), st.floats(-10, 10
 
 @st.composite
 def columns(draw: st.DrawFn) -> tuple[Problem, FloatArray, FloatArray]:
-    """λ and rank of each column (through a Problem), the matrix F with ties, and another matrix."""
+    """Masses and λ of each column (through a Problem), the matrix F with ties, and another matrix."""
     n, R = draw(st.integers(2, 12)), draw(st.integers(1, 3))
     R = min(n, R)
     lam = draw(lams(R)) if R > 1 else np.array([draw(st.floats(0.05, 20))])
-    problem = Problem(Graph.from_edges([(0, 1)], n_vertices=n), R, lam)
+    graph = Graph.from_edges([(0, 1)], n_vertices=n)
+    problem = Problem(graph.with_masses(draw(vertex_masses(n))), R, lam)
     shape = (n, R)
     return (
         problem,
@@ -33,12 +34,14 @@ def columns(draw: st.DrawFn) -> tuple[Problem, FloatArray, FloatArray]:
 
 
 def B_of(problem: Problem, F: FloatArray) -> FloatArray:
-    return balance(F, np.asarray(problem.lam), lambda_median(F, problem.median_rank))
+    masses = problem.graph.masses
+    return balance(F, masses, problem.lam, lambda_median(F, masses, problem.median_mass))
 
 
 def v_of(problem: Problem, F: FloatArray) -> FloatArray:
-    lam, median = np.asarray(problem.lam), lambda_median(F, problem.median_rank)
-    return subgradient(F, lam, median, tie_value(F, lam, median))
+    masses, lam = problem.graph.masses, problem.lam
+    median = lambda_median(F, masses, problem.median_mass)
+    return subgradient(F, masses, lam, median, tie_value(F, masses, lam, median))
 
 
 @given(columns())
@@ -57,9 +60,19 @@ def test_the_subgradient_sums_to_zero(drawn):
 @given(columns())
 def test_the_subgradient_lies_between_minus_one_and_lambda(drawn):
     problem, F, _ = drawn
-    v = v_of(problem, F)
+    v = v_of(problem, F) / problem.graph.masses[:, None]
     assert (v >= -1 - 1e-9).all()
-    assert (v <= np.asarray(problem.lam) + 1e-9).all()
+    assert (v <= problem.lam + 1e-9).all()
+
+
+@given(columns())
+def test_the_median_has_its_mass_above_and_below(drawn):
+    """m{f > c} ≤ m(V) / (λ + 1) ≤ m{f ≥ c}."""
+    problem, F, _ = drawn
+    masses, bar = problem.graph.masses, problem.total_mass / (problem.lam + 1)
+    median = lambda_median(F, masses, problem.median_mass)
+    assert (masses @ (median < F) <= bar * (1 + 1e-9)).all()
+    assert (masses @ (median <= F) >= bar * (1 - 1e-9)).all()
 
 
 @given(columns())
@@ -72,8 +85,7 @@ def test_the_subgradient_reproduces_B(drawn):
 @given(columns(), st.floats(-10, 10))
 def test_the_median_is_the_best_constant(drawn, constant):
     problem, F, _ = drawn
-    lam = np.asarray(problem.lam)
-    elsewhere = balance(F, lam, np.full(problem.n_clusters, constant))
+    elsewhere = balance(F, problem.graph.masses, problem.lam, np.full(problem.n_clusters, constant))
     assert (B_of(problem, F) <= elsewhere + 1e-9 * (1 + elsewhere)).all()
 
 

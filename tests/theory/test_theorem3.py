@@ -27,15 +27,17 @@ from tautcut.problem import Problem
 EPSILON = StopRule().epsilon
 
 
-def T_and_B(problem: Problem, F: FloatArray, unit: float) -> tuple[FloatArray, FloatArray]:
-    T = total_variation(gradient_matrix(problem.graph), F) / unit
-    return T, balance(F, np.asarray(problem.lam), lambda_median(F, problem.median_rank))
+def T_and_B(problem: Problem, F: FloatArray, kernels: Kernels) -> tuple[FloatArray, FloatArray]:
+    """As the kernels have them: in their units of weight and mass."""
+    masses, mass_unit = problem.graph.masses, kernels.weight_unit / kernels.unit
+    T = total_variation(gradient_matrix(problem.graph), F) / kernels.weight_unit
+    return T, balance(F, masses, problem.lam, lambda_median(F, masses, problem.median_mass)) / mass_unit
 
 
-def descent(problem: Problem, before: FloatArray, after: FloatArray, unit: float) -> tuple[float, float]:
+def descent(problem: Problem, before: FloatArray, after: FloatArray, kernels: Kernels) -> tuple[float, float]:
     """The two sides of the estimate: Σ_r (B'/B)(E − E') and ‖F − F'‖² / Δ."""
-    T, B = T_and_B(problem, before, unit)
-    T_new, B_new = T_and_B(problem, after, unit)
+    T, B = T_and_B(problem, before, kernels)
+    T_new, B_new = T_and_B(problem, after, kernels)
     gain = (T / B * B_new - T_new) / B  # B'E' = T'
     return float(gain.sum()), float(((after - before) ** 2).sum() / B.max())
 
@@ -50,7 +52,7 @@ def test_a_step_with_the_exact_prox_descends(drawn):
     delta = measures.B.max()
     kernels.linearise(arrays, measures, delta)
     after = exact_prox(problem, arrays.G, delta / measures.B)
-    gain, step = descent(problem, F, after, kernels.unit)
+    gain, step = descent(problem, F, after, kernels)
     assert gain >= step - 1e-6 * (1 + abs(gain))
     assert after.sum(axis=1) == pytest.approx(1, abs=1e-7)
     assert after.min() >= -1e-7
@@ -72,8 +74,10 @@ def steps_of(problem: Problem, F: FloatArray, kernels: Kernels, n_steps: int) ->
     [("reference", "float64", 1e-12), ("cpu", "float64", 1e-12), ("cpu", "float32", 1e-5)],
 )
 @pytest.mark.parametrize("has_labels", [False, True])
-def test_every_accepted_outer_step_descends_in_the_weak_form(device, dtype, slack, has_labels):
+@pytest.mark.parametrize("has_masses", [False, True])
+def test_every_accepted_outer_step_descends_in_the_weak_form(device, dtype, slack, has_labels, has_masses):
     graph = planted_graph(3, 30, seed=1, is_weighted=True)
+    graph = graph.with_masses(np.linspace(0.2, 3, 90)) if has_masses else graph
     truth = np.repeat(np.arange(3), 30)
     labels = np.where(np.arange(90) % 10 == 0, truth, -1) if has_labels else None
     problem = Problem(graph, 3, labels=labels)
@@ -82,7 +86,7 @@ def test_every_accepted_outer_step_descends_in_the_weak_form(device, dtype, slac
     seen = steps_of(problem, start, kernels, 40)
     accepted = 0
     for (before, _), (after, is_descent) in pairwise(seen):
-        gain, step = descent(problem, before, after, kernels.unit)
+        gain, step = descent(problem, before, after, kernels)
         if is_descent:
             assert gain >= (1 - EPSILON) * step - slack
             accepted += 1

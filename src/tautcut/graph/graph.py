@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
 
 from tautcut.arrays import Array, BoolArray, FloatArray, IndexArray, IntArray, SparseMatrix
+from tautcut.checks import vertex_masses
 from tautcut.errors import InputError
 from tautcut.graph.adapters import ROUNDING, differ, matrix_of_edges, midpoint, weight_matrix
 
@@ -26,9 +27,9 @@ _LIGHTEST = float(np.finfo(np.float64).tiny)  # that a weight may become beside 
 _HUB = 5000  # neighbours from which on a vertex is left out of the order in which neighbours are near
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, init=False)
 class Graph:
-    """A symmetric, non-negative weighted graph without self-loops, in CSR order.
+    """A symmetric, non-negative weighted graph without self-loops, in CSR order, whose vertices have masses.
 
     Both directions of every edge are stored, neighbours are sorted, no stored weight is zero, and the arrays are
     read-only. Make one by :meth:`from_any` or :meth:`from_edges`, which validate; the plain constructor trusts its
@@ -42,6 +43,8 @@ class Graph:
         The neighbours of all vertices, one vertex after the other.
     weights : ndarray of float64, shape (2 * n_edges,)
         The weight of the edge to each of those neighbours.
+    masses : ndarray of float64, shape (n_vertices,)
+        How much each vertex counts in the size of a cluster: m_i > 0, and 1 unless :meth:`with_masses` says otherwise.
 
     Examples
     --------
@@ -52,17 +55,26 @@ class Graph:
     indptr: IntArray
     indices: NDArray[np.int32] | IntArray
     weights: FloatArray
+    masses: FloatArray
 
-    def __post_init__(self) -> None:
-        for name in ("indptr", "indices", "weights"):
-            object.__setattr__(self, name, read_only(getattr(self, name)))
+    def __init__(
+        self,
+        indptr: IntArray,
+        indices: NDArray[np.int32] | IntArray,
+        weights: FloatArray,
+        masses: FloatArray | None = None,
+    ) -> None:
+        masses = np.ones(indptr.size - 1) if masses is None else masses
+        arrays: dict[str, Array] = {"indptr": indptr, "indices": indices, "weights": weights, "masses": masses}
+        for name, array in arrays.items():
+            object.__setattr__(self, name, read_only(array))
 
     def __repr__(self) -> str:
         return f"Graph(n_vertices={self.n_vertices}, n_edges={self.n_edges})"
 
     def __reduce__(self) -> tuple[type[Graph], tuple[Array, ...]]:
         # Rebuilding through the constructor makes the arrays of a copy read-only too.
-        return type(self), (self.indptr, self.indices, self.weights)
+        return type(self), (self.indptr, self.indices, self.weights, self.masses)
 
     @classmethod
     def from_any(cls, obj: object) -> Graph:
@@ -121,6 +133,45 @@ class Graph:
         """The number of undirected edges."""
         return self.indices.size // 2
 
+    def with_masses(self, masses: ArrayLike) -> Graph:
+        """The same graph with these masses, one finite number > 0 for each vertex.
+
+        Examples
+        --------
+        >>> Graph.from_edges([(0, 1), (1, 2)]).with_masses([1, 2, 1]).total_mass
+        4.0
+        """
+        return Graph(self.indptr, self.indices, self.weights, vertex_masses(masses, self.n_vertices))
+
+    def contracted(self, groups: ArrayLike) -> Graph:
+        """The graph whose vertices are groups of these: masses and parallel edges add up, edges inside a group vanish.
+
+        Parameters
+        ----------
+        groups : array-like of integers, shape (n_vertices,)
+            The group of each vertex, numbered from 0 without gaps.
+
+        Examples
+        --------
+        >>> Graph.from_edges([(0, 1), (1, 2), (2, 3)]).contracted([0, 0, 1, 2]).masses
+        array([2., 1., 1.])
+        """
+        of = np.asarray(groups, dtype=np.int64)
+        n_groups = int(of.max()) + 1
+        member = sp.csr_matrix((np.ones(of.size), (np.arange(of.size), of)), shape=(of.size, n_groups))
+        graph = _validate(sp.csr_matrix(member.T @ self.to_scipy() @ member), symmetrise="W.maximum(W.T)")
+        return Graph(graph.indptr, graph.indices, graph.weights, np.bincount(of, self.masses, n_groups))
+
+    @property
+    def total_mass(self) -> float:
+        """m(V) = Σ_i m_i; the number of vertices where no masses are given."""
+        return float(self.masses.sum())
+
+    @cached_property
+    def is_even(self) -> bool:
+        """Whether all vertices have the same mass."""
+        return bool((self.masses == self.masses[:1]).all())
+
     @cached_property
     def degrees(self) -> FloatArray:
         """Weighted degrees d_i = Σ_j w_ij, shape (n_vertices,)."""
@@ -145,19 +196,22 @@ class Graph:
         if self.is_unweighted or not self.n_edges:
             return self, 1.0
         weights, unit = self.scaled_weights()
-        mantissa, exponent = np.frexp(weights)
-        rounded = np.ldexp(np.round(np.ldexp(mantissa, 32)), exponent - 32)
-        return Graph(self.indptr, self.indices, np.maximum(rounded, _LIGHTEST)), unit
+        return Graph(self.indptr, self.indices, _rounded(weights), self.masses), unit
+
+    def in_mean_masses(self) -> tuple[Graph, float]:
+        """The graph with its mean mass as the unit, and that unit, as `in_mean_weights` does it with weights."""
+        if self.is_even and self.masses[0] == 1.0:
+            return self, 1.0
+        masses, unit = self.scaled_masses()
+        return Graph(self.indptr, self.indices, self.weights, _rounded(masses)), unit
 
     def scaled_weights(self) -> tuple[FloatArray, float]:
         """The weights divided by their mean, and that mean; exactly 1 where all are the same, and none 0."""
-        if self.is_uniform:
-            return np.ones(self.weights.size), float(self.weights[0]) if self.n_edges else 1.0
-        # First by a power of two, which is exact: the mean of the smallest numbers there are would have few digits.
-        shift = int(np.frexp(self.weights.max())[1])
-        level = np.ldexp(self.weights, -shift)
-        mean = float(level.mean())
-        return np.maximum(level / mean, _LIGHTEST), float(np.ldexp(mean, shift))
+        return _in_means(self.weights, are_alike=self.is_uniform)
+
+    def scaled_masses(self) -> tuple[FloatArray, float]:
+        """The masses divided by their mean, and that mean; exactly 1 where all are the same, and none 0."""
+        return _in_means(self.masses, are_alike=self.is_even)
 
     def to_scipy(self) -> SparseMatrix:
         """A float64 copy of the weight matrix W, shape (n_vertices, n_vertices)."""
@@ -185,6 +239,23 @@ class Graph:
         # In a symmetric graph strong components are the components, and need no transpose.
         count, labels = connected_components(self.to_scipy(), directed=True, connection="strong")
         return int(count), read_only(labels.astype(np.int32))
+
+
+def _in_means(values: FloatArray, *, are_alike: bool) -> tuple[FloatArray, float]:
+    """Positive numbers divided by their mean, and that mean."""
+    if are_alike:
+        return np.ones(values.size), float(values[0]) if values.size else 1.0
+    # First by a power of two, which is exact: the mean of the smallest numbers there are would have few digits.
+    shift = int(np.frexp(values.max())[1])
+    level = np.ldexp(values, -shift)
+    mean = float(level.mean())
+    return np.maximum(level / mean, _LIGHTEST), float(np.ldexp(mean, shift))
+
+
+def _rounded(values: FloatArray) -> FloatArray:
+    """Positive numbers with 32 binary digits each."""
+    mantissa, exponent = np.frexp(values)
+    return np.maximum(np.ldexp(np.round(np.ldexp(mantissa, 32)), exponent - 32), _LIGHTEST)
 
 
 def local_order(W: SparseMatrix) -> IntArray:

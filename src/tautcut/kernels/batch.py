@@ -51,7 +51,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Look:
-    """Where one start stands: outer is −1 before its first measurement; energies are in the scaled weights."""
+    """Where one start stands: outer is −1 before its first measurement; energies are in the engine's units."""
 
     ending: Ending
     iterations: int
@@ -79,13 +79,14 @@ class Batch(Protocol):
         """The F that start s has come to, in the engine's precision."""
 
     def lines(self, s: int, count: int) -> FloatArray:
-        """The history of start s: iterations, Σ E(f_r), (P) in the scaled weights, descent; a line per outer step."""
+        """The history of start s: iterations, Σ E(f_r), (P) in the engine's units, descent; a line per outer step."""
 
 
 class BatchKernels(Protocol):
     """An engine that runs batches. Rows are the vertices in an order of its own."""
 
     unit: float
+    weight_unit: float
 
     def starts_that_fit(self, wanted: int = 1) -> int:
         """How many of the wanted starts its memory holds at a time."""

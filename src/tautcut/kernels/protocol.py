@@ -1,5 +1,5 @@
 """What the solver asks of an engine: the `Kernels` protocol, the small records that pass through it, and what every
-engine derives from a graph in the same way (scaled weights, the norm of K). Nothing here computes on F.
+engine derives from a graph in the same way (the norm of K). Nothing here computes on F.
 """
 
 from __future__ import annotations
@@ -50,11 +50,13 @@ class StepSizes:
 class Kernels(Protocol):
     """One engine, bound to one problem. `arrays` is the engine's own record of F, F̄, F^k and P.
 
-    An engine works with scaled weights (`scaled_weights`): its T and E times `unit` are those of the user's weights.
+    An engine works with weights and masses divided by their means: its E times `unit` is that of the user's, its T
+    times `weight_unit`.
     """
 
     name: str
     unit: float
+    weight_unit: float
 
     @property
     def lipschitz(self) -> float:
@@ -80,11 +82,6 @@ class Kernels(Protocol):
 
     def memberships(self, arrays: Any, *, previous: bool = False) -> FloatArray:
         """A copy of F, or of the F^k from which the last outer step began, shape (n_vertices, n_clusters)."""
-
-
-def scaled_weights(graph: Graph) -> tuple[FloatArray, float]:
-    """Weights divided by their mean, and that mean: Algorithm 1 is not invariant under scaling (decision 0008)."""
-    return graph.scaled_weights()
 
 
 def gradient_norm(graph: Graph, weights: ArrayLike, *, rounds: int = 20) -> float:

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from tautcut.arrays import FloatArray, IntArray
 from tautcut.graph import Graph
-from tautcut.kernels.protocol import Measures, StepSizes, gradient_norm, scaled_weights
+from tautcut.kernels.protocol import Measures, StepSizes, gradient_norm
 from tautcut.problem import Problem, cuts
 
 
@@ -35,29 +35,32 @@ def laplacian_norm(K: sp.csr_matrix, F: FloatArray) -> FloatArray:
     return np.asarray(np.sqrt(((K @ F) ** 2).sum(axis=0)))
 
 
-def lambda_median(F: FloatArray, rank: IntArray) -> FloatArray:
-    """med_λ(f_r): the (k_r + 1)-th largest value of each column, k_r its `rank`."""
-    descending: FloatArray = -np.sort(-F, axis=0)
-    return np.asarray(descending[rank, np.arange(F.shape[1])])
+def lambda_median(F: FloatArray, masses: FloatArray, threshold: FloatArray) -> FloatArray:
+    """med_λ(f_r): the largest value c of each column with m{f ≥ c} above the `threshold`, m(V) / (λ_r + 1)."""
+    order = np.argsort(-F, axis=0, kind="stable")
+    mass = np.cumsum(masses[order], axis=0)
+    place = np.minimum((mass <= threshold).sum(axis=0), len(F) - 1)
+    columns = np.arange(F.shape[1])
+    return np.asarray(F[order[place, columns], columns])
 
 
-def balance(F: FloatArray, lam: FloatArray, median: FloatArray) -> FloatArray:
-    """B(f_r) = ‖f_r − med_λ(f_r)‖_{1,λ}, where |t|_λ is λt for t ≥ 0 and −t below."""
+def balance(F: FloatArray, masses: FloatArray, lam: FloatArray, median: FloatArray) -> FloatArray:
+    """B(f_r) = Σ_i m_i |f_i − med_λ(f_r)|_λ, where |t|_λ is λt for t ≥ 0 and −t below."""
     H = F - median
-    return np.asarray(np.where(H > 0, lam * H, -H).sum(axis=0))
+    return np.asarray(masses @ np.where(H > 0, lam * H, -H))
 
 
-def tie_value(F: FloatArray, lam: FloatArray, median: FloatArray) -> FloatArray:
-    """(n⁻ − λ n⁺) / n⁰, what ∂B assigns to the values equal to the median (Theorem 2)."""
-    n_minus = (median > F).sum(axis=0)
-    n_plus = (median < F).sum(axis=0)
-    n_equal = (median == F).sum(axis=0)
-    return np.asarray((n_minus - lam * n_plus) / n_equal)
+def tie_value(F: FloatArray, masses: FloatArray, lam: FloatArray, median: FloatArray) -> FloatArray:
+    """(m⁻ − λ m⁺) / m⁰, what ∂B assigns to a unit of mass whose value equals the median (Theorem 2)."""
+    minus, plus, equal = masses @ (median > F), masses @ (median < F), masses @ (median == F)
+    return np.asarray((minus - lam * plus) / equal)
 
 
-def subgradient(F: FloatArray, lam: FloatArray, median: FloatArray, tie: FloatArray) -> FloatArray:
+def subgradient(
+    F: FloatArray, masses: FloatArray, lam: FloatArray, median: FloatArray, tie: FloatArray
+) -> FloatArray:
     """An element of ∂B(f_r) in each column (Theorem 2)."""
-    return np.where(median < F, lam, np.where(median == F, tie, -1.0))
+    return np.asarray(masses[:, None] * np.where(median < F, lam, np.where(median == F, tie, -1.0)))
 
 
 def clip_entries(P: FloatArray) -> FloatArray:
@@ -113,11 +116,14 @@ class ReferenceKernels:
     def __init__(self, problem: Problem) -> None:
         self._problem, self._lam = problem, problem.lam
         graph = problem.graph
-        weights, self.unit = scaled_weights(graph)
+        weights, self.weight_unit = graph.scaled_weights()
+        self._masses, mass_unit = graph.scaled_masses()
+        self._median_mass = problem.median_mass / mass_unit
         self._T, self._project_dual = total_variation, clip_entries
         if problem.numerator == "laplacian":  # ‖f‖_Lap is the root of a sum of w_ij (f_i − f_j)², so K has √w_ij
-            weights, self.unit = np.sqrt(weights), sqrt(self.unit)
+            weights, self.weight_unit = np.sqrt(weights), sqrt(self.weight_unit)
             self._T, self._project_dual = laplacian_norm, clip_columns
+        self.unit = self.weight_unit / mass_unit
         self._K = gradient_matrix(Graph(graph.indptr, graph.indices, weights))
         self.lipschitz = gradient_norm(graph, weights)
 
@@ -128,17 +134,17 @@ class ReferenceKernels:
 
     def measure(self, arrays: ReferenceArrays) -> Measures:
         F = arrays.F
-        median = lambda_median(F, self._problem.median_rank)
+        median = lambda_median(F, self._masses, self._median_mass)
         return Measures(
             T=self._T(self._K, F),
-            B=balance(F, self._lam, median),
+            B=balance(F, self._masses, self._lam, median),
             median=median,
-            tie=tie_value(F, self._lam, median),
+            tie=tie_value(F, self._masses, self._lam, median),
             squared_step=float(((F - arrays.F_k) ** 2).sum()),
         )
 
     def linearise(self, arrays: ReferenceArrays, measures: Measures, delta: float) -> None:
-        V = subgradient(arrays.F, self._lam, measures.median, measures.tie)
+        V = subgradient(arrays.F, self._masses, self._lam, measures.median, measures.tie)
         arrays.G = arrays.F + V * (delta * measures.E / measures.B)
         arrays.F_k = arrays.F.copy()
         arrays.F_bar = arrays.F.copy()

@@ -38,9 +38,9 @@ _PATIENCE = (40, 120)  # children that find no lower (P) before a search may end
 class Annealing:
     """Partitions of one problem by annealing; holds the finest level and the bounds, no partition."""
 
-    def __init__(self, problem: Problem, smallest: IntArray, cycles: VCycles) -> None:
+    def __init__(self, problem: Problem, smallest: FloatArray, cycles: VCycles) -> None:
         self._problem, self._lam = problem, problem.lam
-        self._smallest, self._bounds = smallest, smallest.astype(np.float64)
+        self._smallest = smallest
         self._cycles, self._finest = cycles, cycles.finest
         self._are_alike = bool(np.ptp(problem.lam) == 0 and np.ptp(smallest) == 0)
         n = problem.n_vertices
@@ -50,7 +50,7 @@ class Annealing:
     def start(self, number: int, rng: np.random.Generator) -> Partition:
         """A partition from nothing; the kinds take turns."""
         kind = number % 4
-        taken_out = pockets(self._finest, self._lam, self._bounds, rng=rng) if kind == 1 else None
+        taken_out = pockets(self._finest, self._lam, self._smallest, rng=rng) if kind == 1 else None
         if taken_out is not None:
             return self._finished(taken_out, _drawn(rng, 0.1, 5.0), rng)
         if kind < 3:
@@ -83,7 +83,7 @@ class Annealing:
     def _cooled(self, rng: np.random.Generator, *, is_coarse: bool) -> IntArray:
         """Noise, annealed from hot on a coarse level and from warm on the finer ones, or on the graph alone."""
         level, levels = self._finest, list[tuple[Level, IntArray]]()
-        heaviest = max(2.0, 0.25 * self._problem.n_vertices / self._lam.size)
+        heaviest = max(2.0, 0.25 * self._problem.total_mass / self._lam.size)
         while is_coarse and level.n_vertices > max(_COARSEST * self._lam.size, 30):
             coarse, parent = contract_matching(level, np.zeros(level.n_vertices, np.int64), heaviest=heaviest, rng=rng)
             if coarse.n_vertices > 0.95 * level.n_vertices:
@@ -125,8 +125,7 @@ class Annealing:
     def _merged_and_split(self, partition: Partition, rng: np.random.Generator) -> IntArray:
         """Two clusters merged, and one cut along a seam."""
         between = weights_between(self._finest, partition.labels, self._lam.size)
-        sizes = partition.sizes.astype(np.float64)
-        a, b, large = clusters_to_merge_and_split(between.sum(axis=1), sizes, between, self._lam, rng=rng)
+        a, b, large = clusters_to_merge_and_split(between.sum(axis=1), partition.masses, between, self._lam, rng=rng)
         labels = np.where(partition.labels == b, a, partition.labels)
         members = np.flatnonzero(labels == large)
         if members.size > 1:
@@ -137,14 +136,14 @@ class Annealing:
         """The labels annealed from warm; then whole pieces of clusters moved, and names given out best."""
         labels = self._annealed(self._finest, labels, hot, rng)
         coarse, parent = contract_pieces(self._finest, labels)
-        found, cut, sizes = self._descended(self._finest, labels)
+        found, cut, masses = self._descended(self._finest, labels)
         if coarse.n_vertices > self._lam.size:
             of_pieces = np.empty(coarse.n_vertices, dtype=np.int64)
             of_pieces[parent] = labels
-            found, cut, sizes = self._descended(self._finest, self._descended(coarse, of_pieces)[0][parent])
+            found, cut, masses = self._descended(self._finest, self._descended(coarse, of_pieces)[0][parent])
         if not self._are_alike:
-            cost = np.stack([balanced_terms(cut, sizes, np.full(sizes.size, one)) for one in self._lam], axis=1)
-            cost[sizes[:, None] < self._bounds] = np.inf
+            cost = np.stack([balanced_terms(cut, masses, np.full(masses.size, one)) for one in self._lam], axis=1)
+            cost[masses[:, None] < self._smallest] = np.inf
             most = 1.0 + np.max(cost[np.isfinite(cost)], initial=0.0) * self._lam.size
             found = linear_sum_assignment(np.minimum(cost, most))[1][found]
         return self._problem.partition(found)
@@ -153,12 +152,12 @@ class Annealing:
         self, level: Level, labels: IntArray, hot: float, rng: np.random.Generator, work: int | None = None
     ) -> IntArray:
         cooled, _, _ = anneal(
-            level, labels, self._lam, self._bounds, hot=hot, cold=_COLD * hot, work=work or self._work, seed=_seed(rng)
+            level, labels, self._lam, self._smallest, hot=hot, cold=_COLD * hot, work=work or self._work, seed=_seed(rng)
         )
         return cooled
 
     def _descended(self, level: Level, labels: IntArray) -> tuple[IntArray, FloatArray, FloatArray]:
-        return anneal(level, labels, self._lam, self._bounds, hot=0.0, cold=0.0, work=0, seed=0)
+        return anneal(level, labels, self._lam, self._smallest, hot=0.0, cold=0.0, work=0, seed=0)
 
 
 def _drawn(rng: np.random.Generator, low: float, high: float) -> float:

@@ -32,21 +32,20 @@ class _Found:
 
     labels: IntArray
     cut: FloatArray
-    sizes: FloatArray
+    masses: FloatArray
     energy: float
 
 
 class VCycles:
     """V-cycles on one problem; holds the finest level and the bounds, no partition."""
 
-    def __init__(self, problem: Problem, smallest: IntArray, children: int) -> None:
+    def __init__(self, problem: Problem, smallest: FloatArray, children: int) -> None:
         self._problem = problem
         self._lam = problem.lam
         self._smallest = smallest
-        self._bounds = smallest.astype(np.float64)
         self._children = min(children, problem.n_vertices // problem.n_clusters)  # tiny graphs need few
         self.finest = finest_level(problem.graph, problem.is_labelled)
-        self._heaviest = max(2.0, _HEAVIEST_SHARE * problem.n_vertices / problem.n_clusters)
+        self._heaviest = max(2.0, _HEAVIEST_SHARE * problem.total_mass / problem.n_clusters)
 
     @property
     def has_levels(self) -> bool:
@@ -97,32 +96,32 @@ class VCycles:
         if not starts:
             # A partitioner's clusters are as large as they are expected to be; pockets are not (decision 0029).
             even = partition_level(level, self._problem.shares, imbalance=imbalance, rng=rng)
-            taken_out = pockets(level, self._lam, self._bounds, rng=rng)
+            taken_out = pockets(level, self._lam, self._smallest, rng=rng)
             starts = [even] if taken_out is None else [even, taken_out]
         children = [self._merge_and_split(level, one, rng) for one in starts]
-        labels = min(children, key=lambda one: (bool((one.sizes < self._bounds).any()), one.energy)).labels
+        labels = min(children, key=lambda one: (bool((one.masses < self._smallest).any()), one.energy)).labels
         for level, parent in reversed(levels):
             labels = self._descend(level, labels[parent], plateau=_PLATEAU).labels
         return self._descend(self.finest, labels)
 
     def _descend(self, level: Level, labels: IntArray, *, plateau: float = 1.0) -> _Found:
-        moved, cut, sizes = descend(level, labels, self._lam, self._bounds, plateau=plateau)
-        energy = float(balanced_terms(cut, sizes, self._lam).sum())
-        return _Found(moved, cut, sizes, energy)
+        moved, cut, masses = descend(level, labels, self._lam, self._smallest, plateau=plateau)
+        energy = float(balanced_terms(cut, masses, self._lam).sum())
+        return _Found(moved, cut, masses, energy)
 
     def _merge_and_split(self, level: Level, labels: IntArray, rng: np.random.Generator) -> _Found:
         """Children of the partition on this level, each kept if its (P) is lower and no cluster too small."""
         champion = self._descend(level, labels, plateau=_PLATEAU)
         for _ in range(self._children):
             child = self._descend(level, self._child(level, champion, rng), plateau=_PLATEAU)
-            if child.energy < champion.energy and (child.sizes >= self._bounds).all():
+            if child.energy < champion.energy and (child.masses >= self._smallest).all():
                 champion = child
         return champion
 
     def _child(self, level: Level, parent: _Found, rng: np.random.Generator) -> IntArray:
         """Merge two clusters and split one."""
         between = weights_between(level, parent.labels, self._lam.size)
-        a, b, large = clusters_to_merge_and_split(parent.cut, parent.sizes, between, self._lam, rng=rng)
+        a, b, large = clusters_to_merge_and_split(parent.cut, parent.masses, between, self._lam, rng=rng)
         labels = np.where(parent.labels == b, a, parent.labels)
         members = np.flatnonzero(labels == large)
         if members.size > 1:

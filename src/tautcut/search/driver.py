@@ -68,13 +68,13 @@ def best_of_starts(
     """The partition of lowest (P) that the plan finds; its memberships agree with it."""
     interrupt = Event()
     # Without a search, Algorithm 1 alone scales the weights, and rounds none (decision 0008).
-    scaled, unit = (problem, 1.0) if plan.search == "none" else _in_mean_weights(problem)
+    scaled, unit = problem.in_means(of_weights=plan.search != "none")
     watching = tuple(observers) if scaled is problem else tuple(partial(_show_in_units, one, unit) for one in observers)
     task = Task(scaled, plan, (*watching, lambda _: interrupt.is_set()), plan.stop.deadline())
     _ = task.smallest  # refused, if it cannot be, before anything is computed
     if is_trivial(problem):
         result = solve(problem, start_maker(problem, task.init("multilevel"), rng=rng)(0, rng))
-        _warn_of_sizes(result.partition, plan)
+        _warn_of_sizes(scaled.partition(result.partition.labels), task)
         return result
     plan.foresee_memory(problem.graph, problem.n_clusters)
     best = _Best(task)
@@ -86,27 +86,19 @@ def best_of_starts(
     except KeyboardInterrupt as cause:  # what the search has found by now is the answer, even if it still goes on
         best.cut_short(cause)
     result = best.result()
-    _warn_of_sizes(result.partition, plan)
+    _warn_of_sizes(result.partition, task)
     return result if scaled is problem else _result_in_units(result, problem, unit)
 
 
-def _warn_of_sizes(partition: Partition, plan: Plan) -> None:
+def _warn_of_sizes(partition: Partition, task: Task) -> None:
     """Say so where a cluster is empty, or smaller than was asked for."""
-    least, asked = int(partition.sizes.min()), plan.min_cluster_size
+    least, asked = float(partition.masses.min()) / task.point_mass, task.plan.min_cluster_size
     if partition.has_empty_cluster:
         warnings.warn(str(Status.COLLAPSED), CollapseWarning, stacklevel=3)
-    elif asked is not None and least < asked:
-        why = "search='none' does not heed it" if plan.search == "none" else "the search found none that keeps it"
-        message = f"a cluster has {least} vertices, fewer than min_cluster_size={asked}: {why}. Lower it, or search on."
+    elif asked is not None and asked > 1 and least < (1 - 1e-6) * asked:
+        why = "search='none' does not heed it" if task.plan.search == "none" else "the search found none that keeps it"
+        message = f"a cluster has {least:g} vertices, fewer than min_cluster_size={asked}: {why}. Lower it, or search on."
         warnings.warn(message, CollapseWarning, stacklevel=3)
-
-
-def _in_mean_weights(problem: Problem) -> tuple[Problem, float]:
-    """The problem with the mean weight as the unit: a common factor of all weights changes nothing (decision 0028)."""
-    graph, unit = problem.graph.in_mean_weights()
-    if graph is problem.graph or problem.numerator != "tv":  # of the other one, energies are no multiples of the unit
-        return problem, 1.0
-    return Problem(graph, problem.n_clusters, problem.lam, problem.labels), unit
 
 
 def _show_in_units(observer: Observer, unit: float, seen: Progress) -> bool | None:

@@ -92,7 +92,7 @@ class GenerationSearcher:
         # A run is kept only where none follows that polishes the best partition.
         run = None if self._effort.polishes else outcome.best
         energies = self._moves.energies(labels)
-        is_full = len(population) == self.capacity and (population[-1].sizes >= self._task.smallest).all()
+        is_full = len(population) == self.capacity and (population[-1].masses >= self._task.smallest).all()
         limit = population[-1].energy / unit if is_full else np.inf
         for rank, (number, n_alike) in enumerate(_distinct(energies)):
             if rank and energies[number] > limit:
@@ -116,7 +116,7 @@ class GenerationSearcher:
     def _partition(self, labels: Any) -> Partition:
         """Labels in the GPU's memory as a partition on the host; its cuts are measured there."""
         cut, _, _ = self._moves.clusters(labels)
-        return self._problem.measured(self._gpu.in_graph_order(labels).astype(np.int64), cut * self._gpu.unit)
+        return self._problem.measured(self._gpu.in_graph_order(labels).astype(np.int64), cut * self._gpu.weight_unit)
 
     def _child_matrices(self, population: Population, rng: np.random.Generator) -> Any:
         """Starts of a generation; the better a parent, the more of its children there are."""

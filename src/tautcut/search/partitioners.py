@@ -15,7 +15,7 @@ from tautcut.errors import EngineUnavailableError
 from tautcut.graph import Graph
 from tautcut.graph.graph import local_order
 from tautcut.kernels.cpu.moves import Level
-from tautcut.problem import Problem
+from tautcut.problem import Problem, expected_masses
 from tautcut.search import kahypar
 
 _IMBALANCES = (0.1, 0.3, 0.03)  # tolerances of the partitioner, taken in turn by several starts
@@ -33,8 +33,7 @@ def partition_level(
 ) -> IntArray:
     """A partition into R non-empty clusters by a multilevel partitioner: METIS, or Mt-KaHyPar where METIS has no build.
 
-    Clusters have the given shares of the original vertices, up to `imbalance`; a vertex of a coarse level counts those
-    that it stands for. Where a partitioner cannot help (R > N/2, no edges) the vertices are cut into runs of the
+    Clusters have the given shares of the mass, up to `imbalance`. Where a partitioner cannot help (R > N/2, no edges) the vertices are cut into runs of the
     reverse Cuthill–McKee order.
     """
     seed = int(rng.integers(1, 2**30))
@@ -71,11 +70,12 @@ def _metis(graph: Graph | Level, shares: FloatArray, imbalance: float, seed: int
     options.ufactor = round(1000 * imbalance)
     adjacency = pymetis.CSRAdjacency(adj_starts=graph.indptr, adjacent=graph.indices)
     is_plain = isinstance(graph, Graph) and graph.is_uniform
+    has_masses = not (isinstance(graph, Graph) and graph.is_even)
     is_even = bool(np.allclose(shares, shares[0]))
     _, labels = pymetis.part_graph(
         shares.size, adjacency=adjacency, options=options, recursive=False,
         eweights=None if is_plain else integer_weights(graph.weights),
-        vweights=graph.masses.astype(np.int64) if isinstance(graph, Level) else None,
+        vweights=integer_masses(graph.masses, shares) if has_masses else None,
         tpwgts=None if is_even else shares.tolist(),
     )  # fmt: skip
     return np.asarray(labels, dtype=np.int64)
@@ -90,13 +90,13 @@ def _mt_kahypar(
         )
     owner = np.repeat(np.arange(graph.n_vertices), np.diff(graph.indptr))
     once = owner < graph.indices
-    masses = graph.masses if isinstance(graph, Level) else np.ones(graph.n_vertices)
+    masses = integer_masses(graph.masses, shares)
     largest = np.ceil((1 + imbalance) * shares * masses.sum())
     return kahypar.partition(
         kahypar.Request(
             edges=np.column_stack([owner[once], graph.indices[once]]),
             weights=integer_weights(graph.weights)[once],
-            masses=masses.astype(np.int64),
+            masses=masses,
             n_blocks=shares.size,
             imbalance=imbalance,
             largest=(np.empty(0) if np.allclose(shares, shares[0]) else largest).astype(np.int64),
@@ -118,6 +118,18 @@ def integer_weights(weights: FloatArray) -> IntArray:
     """Weights scaled and rounded to whole numbers ≥ 1, for the partitioner alone; their sum fits in 32 bits."""
     scale = min(_MEAN_WEIGHT, _LARGEST_WEIGHT_SUM / weights.size)
     return np.asarray(np.maximum(np.round(weights / weights.mean() * scale), 1).astype(np.int64))
+
+
+def integer_masses(masses: FloatArray, shares: FloatArray) -> IntArray:
+    """Masses as whole numbers ≥ 1, for the partitioner alone: as they are, where they are whole and not too many.
+
+    A vertex that is heavier than a cluster has no more mass than that, or METIS finds no balance and says so aloud.
+    """
+    heaviest = float(expected_masses(masses, shares).max())
+    masses = np.minimum(masses, max(heaviest, float(masses.min())))
+    if masses.sum() < _LARGEST_WEIGHT_SUM and np.array_equal(masses, np.round(masses)):
+        return masses.astype(np.int64)
+    return integer_weights(masses)
 
 
 def fill_empty(labels: IntArray, n_clusters: int) -> IntArray:

@@ -16,12 +16,12 @@ from tautcut import memory
 from tautcut.algorithm.observers import Observer
 from tautcut.algorithm.results import Result
 from tautcut.algorithm.stopping import StopRule
-from tautcut.arrays import IntArray
+from tautcut.arrays import FloatArray
 from tautcut.checks import one_of, whole_number
 from tautcut.errors import InputError
 from tautcut.graph import Graph
 from tautcut.kernels import devices
-from tautcut.problem import Problem
+from tautcut.problem import Problem, expected_masses
 
 ALGORITHMS = ("fast", "paper")
 INITS = ("auto", "multilevel", "ncut-seeds", "ncut", "random")
@@ -30,6 +30,7 @@ SMALLEST_SHARE = 0.25  # of a cluster's expected size: the default of min_cluste
 SMALL = 2000  # vertices up to which a graph is solved and not only searched (decision 0027),
 SMALL_EDGES = 100_000  # or directed edges,
 SMALL_VALUES = 500_000  # and vertices times clusters: annealing looks at each cluster for each vertex
+_LESS = 1 - 1e-9  # of a bound on masses, whose sums are rounded
 _PATIENCE = 25  # inner iterations without progress after which the fast algorithm has settled
 _FAST_INNER = 25  # inner iterations of an outer step in the fast algorithm (decision 0013)
 
@@ -90,6 +91,7 @@ class Plan:
     device: str = "cpu"
     dtype: str = "float32"
     n_jobs: int | None = None
+    n_points: int | None = None  # that the vertices stand for, where they are groups of points; else one each
 
     def __post_init__(self) -> None:
         if isinstance(self.init, str):
@@ -153,24 +155,35 @@ class Task:
             return "labels"
         return own if self.plan.init == "auto" else self.plan.init
 
+    @property
+    def point_mass(self) -> float:
+        """The mean mass of a point: of a vertex, or of the points that vertices stand for."""
+        return self.problem.total_mass / (self.plan.n_points or self.problem.n_vertices)
+
     @cached_property
-    def smallest(self) -> IntArray:
-        """The fewest vertices that each cluster may keep: what was asked for, or a quarter of the expected size.
+    def smallest(self) -> FloatArray:
+        """The least mass that each cluster may keep: what was asked for, or a quarter of the expected one.
 
         Without a search nothing heeds it: Algorithm 1 as printed knows no such bound, and the driver warns.
         """
-        problem, asked = self.problem, self.plan.min_cluster_size
-        if asked is None:
-            expected = problem.n_vertices * problem.shares
-            smallest = np.maximum(np.floor(SMALLEST_SHARE * expected), 1).astype(np.int64)
-        else:
-            smallest = np.full(problem.n_clusters, whole_number("min_cluster_size", asked))
-            if smallest.sum() > problem.n_vertices:
+        graph, R, asked = self.problem.graph, self.problem.n_clusters, self.plan.min_cluster_size
+        lightest = float(graph.masses.min())  # no cluster is empty
+        if asked is not None:
+            least = whole_number("min_cluster_size", asked)
+            n_points = self.plan.n_points or graph.n_vertices
+            if least * R > n_points:
                 raise InputError(
-                    f"min_cluster_size={asked} asks for more than the {problem.n_vertices} vertices there are for "
-                    f"{problem.n_clusters} clusters. Lower it."
+                    f"min_cluster_size={asked} asks for more than the {n_points} vertices there are for {R} clusters. "
+                    "Lower it."
                 )
-        return smallest if self.effort.is_refined else np.zeros_like(smallest)
+            smallest = np.full(R, least * self.point_mass if least > 1 else lightest)
+        elif graph.is_even:
+            smallest = lightest * np.maximum(np.floor(SMALLEST_SHARE * graph.n_vertices * self.problem.shares), 1.0)
+        else:
+            smallest = np.maximum(SMALLEST_SHARE * expected_masses(graph.masses, self.problem.shares), lightest)
+        if not graph.is_even:
+            smallest *= _LESS
+        return smallest if self.effort.is_refined else np.zeros(R)
 
     def n_starts(self, own_number: Callable[[], int]) -> int:
         """n_init; "auto" is a single start, or as many times the searcher's own number as the effort says."""

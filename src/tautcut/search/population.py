@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tautcut.algorithm.results import Result
-from tautcut.arrays import FloatArray, IntArray
+from tautcut.arrays import FloatArray
 from tautcut.problem import Partition, balanced_terms
 
 _MANY_PAIRS = 100_000  # of clusters, from which on they are not all put in order
@@ -25,7 +25,7 @@ class Found(NamedTuple):
     n_alike: int = 1
 
 
-def is_better(challenger: Partition, champion: Partition, smallest: IntArray) -> bool:
+def is_better(challenger: Partition, champion: Partition, smallest: FloatArray) -> bool:
     """Lower (P) wins; but a partition whose clusters are all large enough beats one that has too small a cluster."""
     return _rank(challenger, smallest) < _rank(champion, smallest)
 
@@ -36,8 +36,8 @@ def is_same(one: Partition, other: Partition) -> bool:
     return high <= low or high - low <= _SAME * low
 
 
-def _rank(partition: Partition, smallest: IntArray) -> tuple[bool, float]:
-    return bool((partition.sizes < smallest).any()), partition.energy
+def _rank(partition: Partition, smallest: FloatArray) -> tuple[bool, float]:
+    return bool((partition.masses < smallest).any()), partition.energy
 
 
 class Population:
@@ -46,12 +46,12 @@ class Population:
     Parameters
     ----------
     smallest : ndarray of shape (n_clusters,)
-        The fewest vertices that each cluster should have.
+        The least mass that each cluster should have.
     capacity : int or None
         How many partitions there is room for; None is as many as are founders.
     """
 
-    def __init__(self, smallest: IntArray, capacity: int | None = None) -> None:
+    def __init__(self, smallest: FloatArray, capacity: int | None = None) -> None:
         self._smallest, self._capacity = smallest, capacity
         self._ranked: list[Partition] = []
 
@@ -91,22 +91,22 @@ class Population:
 
 
 def clusters_to_merge_and_split(
-    cut: FloatArray, sizes: FloatArray, between: FloatArray, lam: FloatArray, *, rng: np.random.Generator
+    cut: FloatArray, masses: FloatArray, between: FloatArray, lam: FloatArray, *, rng: np.random.Generator
 ) -> tuple[int, int, int]:
     """A pair of clusters to merge, the cheapest union most often, and a large one of those then left to split.
 
     `between` is the weight between each two clusters. The first of the pair takes the second in, whose name is free.
     """
     first, second = np.triu_indices(lam.size, 1)
-    joint = sizes[first] + sizes[second]
-    room = np.minimum(np.minimum(lam[first], lam[second]) * joint, sizes.sum() - joint)
+    joint = masses[first] + masses[second]
+    room = np.minimum(np.minimum(lam[first], lam[second]) * joint, masses.sum() - joint)
     union = (cut[first] + cut[second] - 2 * between[first, second]) / np.maximum(room, 1.0)
-    terms = balanced_terms(cut, sizes, lam)
+    terms = balanced_terms(cut, masses, lam)
     change = union - terms[first] - terms[second]
     place = min(int(rng.geometric(0.3)) - 1, change.size - 1)
     few = np.argpartition(change, place)[: place + 1] if change.size > _MANY_PAIRS else np.arange(change.size)
     chosen = few[np.argsort(change[few], kind="stable")[place]]
     a, b = int(first[chosen]), int(second[chosen])
-    merged = np.array(sizes)
-    merged[a], merged[b] = sizes[a] + sizes[b], 0.0
+    merged = np.array(masses)
+    merged[a], merged[b] = masses[a] + masses[b], 0.0
     return a, b, int(rng.choice(lam.size, p=merged**2 / (merged**2).sum()))

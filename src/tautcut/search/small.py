@@ -46,8 +46,8 @@ class SmallSearcher:
     def starts(self, population: Population, *, rng: np.random.Generator) -> Iterator[Found]:
         """The lowest of all partitions, or starts of all kinds, annealed."""
         if self.is_exact:
-            bounds = self._task.smallest.astype(np.float64)
-            yield Found(self._problem.partition(lowest_partition(self._problem.graph, self._problem.lam, bounds)))
+            problem = self._problem
+            yield Found(problem.partition(lowest_partition(problem.graph, problem.lam, self._task.smallest)))
             return
         annealing = self._annealing
         yield from map(Found, in_threads(lambda one: annealing.start(*one), list(enumerate(rng.spawn(self.n_starts)))))

@@ -110,25 +110,25 @@ def strain_of(result: Result) -> Strain:
     lowers the sum. With given labels nothing strains: they, and `class_prior`, say what the classes are. A run that was
     interrupted is not judged.
     """
-    problem, partition = result.problem, result.partition
+    (problem, _), partition = result.problem.in_means(of_weights=False), result.partition
     is_judged = not problem.has_labels and problem.n_clusters > 1 and result.status is not Status.INTERRUPTED
     if not is_judged or not 0 < partition.energy < np.inf:
         return _none(partition)
     loose = _LooseBalance(problem)
     settled = loose.settled(partition.labels)  # what moves alone gain is no strain, but a search that ended early
     labels = loose.improved(settled.labels, rng=np.random.default_rng(0))
-    cut, sizes = cuts(problem.graph, labels, problem.n_clusters), np.bincount(labels, minlength=problem.n_clusters)
-    fall = 1 - loose.cost(cut, sizes) / max(settled.cost, np.finfo(np.float64).tiny)
+    cut, masses = cuts(problem.graph, labels, problem.n_clusters), problem.partition(labels).masses
+    fall = 1 - loose.cost(cut, masses) / max(settled.cost, np.finfo(np.float64).tiny)
     less_cut = 1 - float(cut.sum() / cuts(problem.graph, partition.labels, problem.n_clusters).sum())
     if fall <= _ROUNDING or less_cut <= 0:
         return _none(partition)
     has_changed = _changed(partition.labels, labels, problem.n_clusters)
-    shares = np.sort(sizes)[::-1] / problem.n_vertices
+    shares = np.sort(masses)[::-1] / problem.total_mass
     return Strain(fall, less_cut, labels, shares, has_changed & (fall >= NOTICEABLE))
 
 
 def _none(partition: Partition) -> Strain:
-    shares = np.sort(partition.sizes)[::-1] / max(partition.labels.size, 1)
+    shares = np.sort(partition.masses)[::-1] / partition.masses.sum()
     return Strain(0.0, 0.0, partition.labels, shares, np.zeros(partition.sizes.size, dtype=bool))
 
 
@@ -145,7 +145,7 @@ class _Found:
 
     labels: IntArray
     cut: FloatArray
-    sizes: FloatArray
+    masses: FloatArray
     cost: float
 
 
@@ -163,22 +163,22 @@ class _LooseBalance:
 
     def __init__(self, problem: Problem) -> None:
         self._problem, self._lam = problem, problem.lam
-        n = problem.n_vertices
-        self._cap = LOOSENED * n * self._lam / (1 + self._lam)
-        self._smallest = np.maximum(np.floor(SMALLEST * n / (1 + self._lam)), 1.0)
+        whole = problem.total_mass
+        self._cap = LOOSENED * whole * self._lam / (1 + self._lam)
+        self._smallest = np.maximum(np.floor(SMALLEST * whole / (1 + self._lam)), 1.0)
         self._finest = finest_level(problem.graph, problem.is_labelled)
         self._work = _WORK  # what is left of it
 
-    def cost(self, cut: FloatArray, sizes: IntArray | FloatArray) -> float:
-        """Σ_r Cut_r / min{λ_r |A_r|, |A_rᶜ|, c_r}."""
-        balance = np.minimum(np.minimum(self._lam * sizes, sizes.sum() - sizes), self._cap)
+    def cost(self, cut: FloatArray, masses: FloatArray) -> float:
+        """Σ_r Cut_r / min{λ_r m(A_r), m(A_rᶜ), c_r}."""
+        balance = np.minimum(np.minimum(self._lam * masses, masses.sum() - masses), self._cap)
         return float((cut / np.maximum(balance, np.finfo(np.float64).tiny)).sum())
 
     def improved(self, labels: IntArray, *, rng: np.random.Generator) -> IntArray:
         """The partition after merge–splits on a coarse level, kept where they cost less, and moves on all levels."""
         levels: list[tuple[Level, IntArray]] = []
         level = self._finest
-        heaviest = max(2.0, _HEAVIEST_SHARE * self._problem.n_vertices / self._problem.n_clusters)
+        heaviest = max(2.0, _HEAVIEST_SHARE * self._problem.total_mass / self._problem.n_clusters)
         for _ in range(_MAX_LEVELS):
             if level.n_vertices <= _COARSEST * self._problem.n_clusters:
                 break
@@ -200,8 +200,8 @@ class _LooseBalance:
         return self._descend(self._finest, labels, plateau=1.0)
 
     def _descend(self, level: Level, labels: IntArray, *, plateau: float = LOOSENED) -> _Found:
-        moved, cut, sizes = descend(level, labels, self._lam, self._smallest, plateau=plateau)
-        return _Found(moved, cut, sizes, self.cost(cut, sizes))
+        moved, cut, masses = descend(level, labels, self._lam, self._smallest, plateau=plateau)
+        return _Found(moved, cut, masses, self.cost(cut, masses))
 
     def _merged_and_split(self, level: Level, labels: IntArray, rng: np.random.Generator) -> IntArray:
         """The labels after the best merge–split of each round, until none helps."""
@@ -209,7 +209,7 @@ class _LooseBalance:
         for _ in range(_ROUNDS):
             tried = sorted(self._merge_splits(level, best, rng), key=lambda one: one[0])[:_TRIED]
             refined = [self._descend(level, made) for cost, made in tried if cost < best.cost]
-            fit = [one for one in refined if (one.sizes >= self._smallest).all()]
+            fit = [one for one in refined if (one.masses >= self._smallest).all()]
             challenger = min(fit, key=lambda one: one.cost, default=best)
             if challenger.cost >= best.cost * (1 - _ROUNDING):
                 break
@@ -221,7 +221,7 @@ class _LooseBalance:
         R = self._problem.n_clusters
         between = weights_between(level, found.labels, R)
         pairs = sorted(combinations(range(R), 2), key=lambda pair: -between[pair])[:_PAIRS]
-        largest = np.argsort(-found.sizes, kind="stable")[:_SPLIT].tolist()
+        largest = np.argsort(-found.masses, kind="stable")[:_SPLIT].tolist()
         seams = {x: self._seam(level, np.flatnonzero(found.labels == x), rng) for x in largest}
         for a, b in pairs:
             others = ((x, seam) for x, seam in seams.items() if x not in (a, b))
@@ -229,13 +229,13 @@ class _LooseBalance:
             for x, seam in (*others, (a, union)):
                 if seam is None:
                     continue
-                cut, sizes = found.cut.copy(), found.sizes.copy()
+                cut, masses = found.cut.copy(), found.masses.copy()
                 cut[a] += cut[b] - 2 * between[a, b]
-                sizes[a] += sizes[b]
-                cut[[x, b]], sizes[[x, b]] = seam.cut, seam.masses
+                masses[a] += masses[b]
+                cut[[x, b]], masses[[x, b]] = seam.cut, seam.masses
                 labels = np.where(found.labels == b, a, found.labels)
                 labels[seam.side] = b
-                yield self.cost(cut, sizes), labels
+                yield self.cost(cut, masses), labels
 
     def _seam(self, level: Level, members: IntArray, rng: np.random.Generator) -> _Seam | None:
         """The cheapest of some bisections of these vertices; none if every one leaves a side that is too small."""
@@ -261,5 +261,5 @@ class _LooseBalance:
     def _pair_cost(self, cut: FloatArray, masses: FloatArray) -> float:
         """What two clusters of these masses cost, of the mean λ."""
         lam, cap = self._lam.mean(), self._cap.mean()
-        balance = np.minimum(np.minimum(lam * masses, self._problem.n_vertices - masses), cap)
+        balance = np.minimum(np.minimum(lam * masses, self._problem.total_mass - masses), cap)
         return float((cut / balance).sum())

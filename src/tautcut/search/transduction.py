@@ -68,7 +68,7 @@ class Evidence:
         return int(self.values.shape[1])
 
     def shares(self) -> FloatArray:
-        """The share of the vertices that each class holds, or equal shares where the labels are too few to tell.
+        """The share of the mass that each class holds, or equal shares where the labels are too few to tell.
 
         The fewer labels there are, and the more edges run between classes, the further from equal an estimate has to be
         before it is taken for more than chance; and one that leaves next to nothing to most classes is a failed
@@ -77,7 +77,8 @@ class Evidence:
         R = self.n_classes
         per_class = labels_per_class(self.labels, R)
         nearest = np.where(self.labels >= 0, self.labels, self.values.argmax(axis=1))
-        shares = np.bincount(nearest[self.is_reached | (self.labels >= 0)], minlength=R).astype(np.float64)
+        counts = self.is_reached | (self.labels >= 0)
+        shares = np.bincount(nearest[counts], self.graph.masses[counts], R).astype(np.float64)
         shares /= shares.sum()
         noise = min(cuts(self.graph, nearest, R).sum() / max(self.graph.degrees.sum(), 1e-300), _MOST_NOISE)
         surprising = _CHANCE * per_class**-_CHANCE_DECAY + _NOISE * noise**2 * per_class**-_NOISE_DECAY
@@ -115,7 +116,7 @@ def transduce(
     return replace(result, probabilities=probabilities, agreement=None)
 
 
-def heed(result: Result, evidence: Evidence, smallest: IntArray) -> Result:
+def heed(result: Result, evidence: Evidence, smallest: FloatArray) -> Result:
     """The partition after a descent of its cut with one more vertex per class, joined to all by the evidence.
 
     The balanced cut alone leaves a label alone in a sea of another class where going round it is cheap. The fewer the
@@ -130,7 +131,7 @@ def heed(result: Result, evidence: Evidence, smallest: IntArray) -> Result:
     pull = strength * graph.degrees[:, None] * np.maximum(evidence.values, 0.0)
     labels = settle(graph, partition.labels, pull, problem.is_labelled)
     settled = problem.partition(labels)
-    if ((settled.sizes < smallest) & (partition.sizes >= smallest)).any():
+    if ((settled.masses < smallest) & (partition.masses >= smallest)).any():
         return result
     return replace(result, partition=settled, memberships=agreeing_memberships(result.memberships, labels))
 

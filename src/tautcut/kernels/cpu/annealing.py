@@ -12,7 +12,7 @@ import numpy as np
 
 from tautcut.arrays import FloatArray, IntArray
 from tautcut.kernels.cpu.compiling import absorbed, compiled
-from tautcut.kernels.cpu.moves import Level, fill_cuts, has_wide_weights
+from tautcut.kernels.cpu.moves import Level, add_up, is_wide
 
 _EPOCHS = 64  # temperatures of a run, each a constant factor below the one before
 _ANYWHERE = 0.05  # share of the proposals that send any vertex to any cluster: isolated ones have no other way
@@ -29,7 +29,7 @@ class _State(NamedTuple):
 
     labels: IntArray
     cut: FloatArray
-    sizes: FloatArray
+    masses: FloatArray
     lam: FloatArray
     smallest: FloatArray
     towards: FloatArray  # (vertex, cluster): the weight of the edges between them
@@ -38,15 +38,15 @@ class _State(NamedTuple):
     place: IntArray  # where each vertex stands in `border`, −1 if it does not
     counted: IntArray
     whole: float  # the mass of all vertices
-    peaks: FloatArray  # what no denominator of (P) exceeds, plateau · |V| λ / (1 + λ)
-    terms: FloatArray  # of (P), as the cuts and sizes are
+    peaks: FloatArray  # what no denominator of (P) exceeds, plateau · m(V) λ / (1 + λ)
+    terms: FloatArray  # of (P), as the cuts and masses are
 
 
 def anneal(
     level: Level, labels: IntArray, lam: FloatArray, smallest: FloatArray, *,
     hot: float, cold: float, work: int, seed: int, plateau: float = 1.0,
 ) -> tuple[IntArray, FloatArray, FloatArray]:  # fmt: skip
-    """Cool the partition from `hot` to `cold`, then move single vertices while that lowers (P); labels, cuts, sizes.
+    """Cool the partition from `hot` to `cold`, then move single vertices while that lowers (P); labels, cuts, masses.
 
     Temperatures are in units of what an edge of mean weight adds to (P) when it is cut at the balance; `hot=0` only
     descends. `work` bounds the proposals and the edges that accepted ones touch, together. No cluster shrinks below
@@ -54,40 +54,40 @@ def anneal(
     stay. `plateau` is as in `moves.descend`, and is 1 in the last part.
     """
     moved = np.array(labels, dtype=np.int64)
-    sizes = np.bincount(moved, level.masses, lam.size).astype(np.float64)
-    cut = np.zeros(lam.size)
+    cut, masses = np.zeros(lam.size), np.zeros(lam.size)
     heat = (float(hot), float(cold), float(plateau))
-    _anneal(level, moved, cut, sizes, lam, smallest, *heat, int(work), int(seed), has_wide_weights(level))
-    return moved, cut, sizes
+    _anneal(level, moved, cut, masses, lam, smallest, *heat, int(work), int(seed), is_wide(level))
+    return moved, cut, masses
 
 
 @compiled
 def _anneal(
-    level: Level, labels: IntArray, cut: FloatArray, sizes: FloatArray, lam: FloatArray, smallest: FloatArray,
-    hot: float, cold: float, plateau: float, work: int, seed: int, is_wide: bool,
+    level: Level, labels: IntArray, cut: FloatArray, masses: FloatArray, lam: FloatArray, smallest: FloatArray,
+    hot: float, cold: float, plateau: float, work: int, seed: int, is_afresh: bool,
 ) -> None:  # fmt: skip
-    """Overwrites labels, cut and sizes. Where weights are wide, sums are made afresh each time that it is colder."""
+    """Overwrites labels, cut and masses. `is_afresh` makes sums anew each time that it is colder."""
     n = labels.size
+    add_up(level, labels, cut, masses)
     state = _State(
-        labels, cut, sizes, lam, smallest, np.zeros((n, lam.size)), np.zeros(n, np.int64), np.empty(n, np.int64),
-        np.full(n, -1, np.int64), np.zeros(1, np.int64), sizes.sum(), np.empty(lam.size), np.empty(lam.size),
+        labels, cut, masses, lam, smallest, np.zeros((n, lam.size)), np.zeros(n, np.int64), np.empty(n, np.int64),
+        np.full(n, -1, np.int64), np.zeros(1, np.int64), masses.sum(), np.empty(lam.size), np.empty(lam.size),
     )  # fmt: skip
     _book(level, state)
     _set_plateau(state, 1.0)
     _fill(level, state)
     if hot > 0:
         _set_plateau(state, plateau)
-        _cool(level, state, hot, cold, work, seed, is_wide)
+        _cool(level, state, hot, cold, work, seed, is_afresh)
         _set_plateau(state, 1.0)
-    _quench(level, state, is_wide)
-    fill_cuts(level, labels, cut)
+    _quench(level, state, is_afresh)
+    add_up(level, labels, cut, masses)
 
 
 @compiled
 def _set_plateau(s: _State, plateau: float) -> None:
     for r in range(s.lam.size):
         s.peaks[r] = plateau * s.whole * s.lam[r] / (1.0 + s.lam[r])
-        s.terms[r] = _term(s, r, s.cut[r], s.sizes[r])
+        s.terms[r] = _term(s, r, s.cut[r], s.masses[r])
 
 
 @compiled
@@ -109,12 +109,13 @@ def _book(level: Level, s: _State) -> None:
 def _book_again(level: Level, s: _State) -> None:
     """Add up afresh what moves have added to and taken from: taken away, heavy edges leave rounding behind."""
     _book(level, s)
+    add_up(level, s.labels, s.cut, s.masses)
     for r in range(s.lam.size):
-        s.terms[r] = _term(s, r, s.cut[r], s.sizes[r])
+        s.terms[r] = _term(s, r, s.cut[r], s.masses[r])
 
 
 @compiled
-def _cool(level: Level, s: _State, hot: float, cold: float, work: int, seed: int, is_wide: bool) -> None:
+def _cool(level: Level, s: _State, hot: float, cold: float, work: int, seed: int, is_afresh: bool) -> None:
     """The annealing proper; it ends early once it has frozen."""
     random = generator(seed)
     mean_lam = s.lam.mean()
@@ -130,7 +131,7 @@ def _cool(level: Level, s: _State, hot: float, cold: float, work: int, seed: int
         temperature *= factor
         if n_changes == 0 and epoch > _EPOCHS // 4:
             break
-        if is_wide:
+        if is_afresh:
             _book_again(level, s)
 
 
@@ -156,7 +157,7 @@ def _propose(level: Level, s: _State, temperature: float, least: float, random: 
         return cost, 0
     cut_a = s.cut[a] + 2 * s.towards[i, a] - level.degrees[i]
     cut_b = s.cut[b] + level.degrees[i] - 2 * s.towards[i, b]
-    if u < 1.0 - _SWAPS and s.sizes[a] - mass >= s.smallest[a]:
+    if u < 1.0 - _SWAPS and s.masses[a] - mass >= s.smallest[a]:
         change = _change(s, a, b, cut_a, cut_b, mass)
         if not _is_accepted(change, temperature, random):
             return cost, 0
@@ -171,7 +172,7 @@ def _propose(level: Level, s: _State, temperature: float, least: float, random: 
     if j < 0:
         return cost, 0
     back = level.masses[j]
-    if s.sizes[a] - mass + back < s.smallest[a] or s.sizes[b] - back + mass < s.smallest[b]:
+    if s.masses[a] - mass + back < s.smallest[a] or s.masses[b] - back + mass < s.smallest[b]:
         return cost, 0
     both = 2 * _edge(level, i, j)
     cost += max(min(level.indptr[i + 1] - level.indptr[i], level.indptr[j + 1] - level.indptr[j]) - _FREE_LOOKS, 0)
@@ -199,15 +200,15 @@ def _fill(level: Level, s: _State) -> None:
     """Give each cluster below its smallest size the vertices that raise (P) least."""
     for r in range(s.lam.size):
         for _ in range(s.labels.size):
-            if s.sizes[r] >= s.smallest[r]:
+            if s.masses[r] >= s.smallest[r]:
                 break
             best, lowest = -1, np.inf
             for i in range(s.labels.size):
                 a, mass = s.labels[i], level.masses[i]
-                if a == r or level.is_fixed[i] or s.sizes[a] - mass < s.smallest[a]:
+                if a == r or level.is_fixed[i] or s.masses[a] - mass < s.smallest[a]:
                     continue
-                left = _term(s, a, s.cut[a] + 2 * s.towards[i, a] - level.degrees[i], s.sizes[a] - mass)
-                joined = _term(s, r, s.cut[r] + level.degrees[i] - 2 * s.towards[i, r], s.sizes[r] + mass)
+                left = _term(s, a, s.cut[a] + 2 * s.towards[i, a] - level.degrees[i], s.masses[a] - mass)
+                joined = _term(s, r, s.cut[r] + level.degrees[i] - 2 * s.towards[i, r], s.masses[r] + mass)
                 change = left - s.terms[a] + joined  # less what r was: the same for all i
                 if change < lowest:
                     best, lowest = i, change
@@ -217,15 +218,15 @@ def _fill(level: Level, s: _State) -> None:
 
 
 @compiled
-def _quench(level: Level, s: _State, is_wide: bool) -> None:
+def _quench(level: Level, s: _State, is_afresh: bool) -> None:
     """Move single vertices, each to the cluster that lowers (P) most, until none does."""
     for _ in range(_MAX_SWEEPS):
-        if is_wide:
+        if is_afresh:
             _book_again(level, s)
         n_moves, least = 0, _least_change(s)
         for i in range(s.labels.size):
             a, mass = s.labels[i], level.masses[i]
-            if level.is_fixed[i] or s.sizes[a] - mass < s.smallest[a]:
+            if level.is_fixed[i] or s.masses[a] - mass < s.smallest[a]:
                 continue
             cut_a = s.cut[a] + 2 * s.towards[i, a] - level.degrees[i]
             best, lowest = a, -least
@@ -248,16 +249,16 @@ def _least_change(s: _State) -> float:
 
 
 @absorbed
-def _term(s: _State, r: int, cut: float, size: float) -> float:
-    """Cut / min{λ|A|, |Aᶜ|, peak} of cluster r with this cut and size: a term of (P) if the plateau is 1."""
-    balance = float(min(min(s.lam[r] * size, s.whole - size), s.peaks[r]))
+def _term(s: _State, r: int, cut: float, mass: float) -> float:
+    """Cut / min{λ m(A), m(Aᶜ), peak} of cluster r with this cut and mass: a term of (P) if the plateau is 1."""
+    balance = float(min(min(s.lam[r] * mass, s.whole - mass), s.peaks[r]))
     return cut / balance if balance > 0 else np.inf
 
 
 @absorbed
 def _change(s: _State, a: int, b: int, cut_a: float, cut_b: float, shift: float) -> float:
     """What (P) changes by when clusters a and b get these cuts, and this mass passes from a to b."""
-    after = _term(s, a, cut_a, s.sizes[a] - shift) + _term(s, b, cut_b, s.sizes[b] + shift)
+    after = _term(s, a, cut_a, s.masses[a] - shift) + _term(s, b, cut_b, s.masses[b] + shift)
     return float(after - s.terms[a] - s.terms[b])
 
 
@@ -278,10 +279,10 @@ def _transfer(level: Level, s: _State, i: int, b: int) -> None:
     a, degree, mass = s.labels[i], level.degrees[i], level.masses[i]
     s.cut[a] += 2 * s.towards[i, a] - degree
     s.cut[b] += degree - 2 * s.towards[i, b]
-    s.sizes[a] -= mass
-    s.sizes[b] += mass
-    s.terms[a] = _term(s, a, s.cut[a], s.sizes[a])
-    s.terms[b] = _term(s, b, s.cut[b], s.sizes[b])
+    s.masses[a] -= mass
+    s.masses[b] += mass
+    s.terms[a] = _term(s, a, s.cut[a], s.masses[a])
+    s.terms[b] = _term(s, b, s.cut[b], s.masses[b])
     s.labels[i] = b
     was, own = s.foreign[i], 0
     for e in range(level.indptr[i], level.indptr[i + 1]):

@@ -22,13 +22,13 @@ from tautcut.graph import Graph
 from tautcut.graph.graph import local_order
 from tautcut.kernels.cpu.compiling import compiled
 from tautcut.kernels.devices import thread_count
-from tautcut.kernels.protocol import Measures, StepSizes, gradient_norm, scaled_weights
+from tautcut.kernels.protocol import Measures, StepSizes, gradient_norm
 from tautcut.problem import Problem
 
 # isort: off
 from tautcut.kernels.cpu.passes import (
-    ABOVE, BELOW, COLUMN_ROWS, CUT, HIGH, LOW, MASS, MASS_ABOVE, MEDIAN, N_ABOVE, N_ONE, N_POSITIVE, NEVER, PADDING,
-    SIGMA, SPECIALISED, STEP, SUM_ROWS, TAU, TIE, VARIATION, passes_for,
+    ABOVE, BELOW, COLUMN_ROWS, CUT, HIGH, LOW, MASS_ABOVE, MASS_ONE, MASS_POSITIVE, MEDIAN, NEVER, PADDING, SIGMA,
+    SPECIALISED, STEP, SUM, SUM_ABOVE, SUM_ROWS, TAU, TIE, VARIATION, passes_for,
 )  # fmt: skip
 # isort: on
 
@@ -52,85 +52,100 @@ _SLACK_RANGE = (0.5, 30.0)  # it stays in here, so that a long run of one kind i
 
 @compiled
 def _locate_medians(
-    F: Array, lam: FloatArray, rank: IntArray, bracket: Array, totals: FloatArray, n_candidates: IntArray,
-    candidates: Array,
+    F: Array, masses: FloatArray, lam: FloatArray, median_mass: FloatArray, bracket: Array, totals: FloatArray,
+    n_candidates: IntArray, candidates: Array, candidate_masses: FloatArray,
 ) -> tuple[FloatArray, FloatArray, FloatArray, BoolArray]:  # fmt: skip
     """B, the exact median, ∂B on ties, and whether the bracket missed the median, of each column.
 
-    Where F is hard the median is 0 or 1, and the counts in `totals` say everything. Else it is selected from the
+    Where F is hard the median is 0 or 1, and the masses in `totals` say everything. Else it is selected from the
     candidates, or, if it is not among them or some found no room, from the side of the bracket where it must be.
+    `masses` is empty where each vertex has the mass 1.
     """
     n = F.shape[0]
+    everything = masses.sum() if masses.size else float(n)
     B, medians, tie = np.empty(lam.size), np.empty(lam.size), np.empty(lam.size)
     missed = np.zeros(lam.size, np.bool_)
-    room = np.empty(n, F.dtype)
+    room, room_masses = np.empty(n, F.dtype), np.ones(n)
     for r in range(lam.size):
-        k, mass = rank[r], totals[MASS, r]  # the median is the (k + 1)-th largest value
-        n_positive, n_one = int(totals[N_POSITIVE, r]), int(totals[N_ONE, r])
-        if k < n_one:
-            median, n_plus, n_equal, mass_plus = 1.0, 0, n_one, 0.0
-        elif k >= n_positive:
-            median, n_plus, n_equal, mass_plus = 0.0, n_positive, n - n_positive, mass
+        bar, whole = median_mass[r], totals[SUM, r]  # the median is where the mass from above exceeds the bar
+        positive, ones = totals[MASS_POSITIVE, r], totals[MASS_ONE, r]
+        if bar < ones:
+            median, plus, equal, sum_plus = 1.0, 0.0, ones, 0.0
+        elif bar >= positive:
+            median, plus, equal, sum_plus = 0.0, positive, everything - positive, whole
         else:
-            n_above, n_inside = int(totals[N_ABOVE, r]), n_candidates[:, r].sum()
+            above, sum_above = totals[MASS_ABOVE, r], totals[SUM_ABOVE, r]
             is_full = n_candidates[:, r].max() > candidates.shape[2]
-            missed[r] = is_full or k < n_above or k >= n_above + n_inside
+            size, inside = 0, float(n_candidates[:, r].sum())
+            if not is_full:
+                size, inside = _collect(masses, candidates, candidate_masses, n_candidates, r, room, room_masses)
+            missed[r] = is_full or bar < above or bar >= above + inside
             if missed[r]:
                 low, high = bracket[LOW, r], bracket[HIGH, r]
-                if k < n_above:
+                if bar < above:
                     low, high = high, F.dtype.type(1)
-                elif k >= n_above + n_inside:
+                elif is_full and masses.size:  # how much mass lies inside is not known
+                    low = F.dtype.type(0)
+                elif bar >= above + inside:
                     low, high = F.dtype.type(0), low
-                size, n_above, mass_above = _read_again(F, r, low, high, room)
-            else:
-                size, mass_above = _collect(candidates, n_candidates, r, room), totals[MASS_ABOVE, r]
-            pool = room[:size]
-            chosen = _select(pool, size - 1 - (k - n_above))
-            median, n_plus, n_equal, mass_plus = float(chosen), n_above, 0, mass_above
-            for value in pool:
-                if value > chosen:
-                    n_plus += 1
-                    mass_plus += value
-                elif value == chosen:
-                    n_equal += 1
-        n_minus = n - n_plus - n_equal
-        mass_minus = mass - mass_plus - median * n_equal
-        B[r] = lam[r] * (mass_plus - median * n_plus) + (median * n_minus - mass_minus)
+                size, above, sum_above = _read_again(F, masses, r, low, high, room, room_masses)
+            values, weights = room[:size], room_masses[:size]
+            chosen = _select(values, weights, bar - above)
+            median, plus, equal, sum_plus = float(chosen), above, 0.0, sum_above
+            for c in range(size):
+                if values[c] > chosen:
+                    plus += weights[c]
+                    sum_plus += weights[c] * values[c]
+                elif values[c] == chosen:
+                    equal += weights[c]
+        minus = everything - plus - equal
+        sum_minus = whole - sum_plus - median * equal
+        B[r] = lam[r] * (sum_plus - median * plus) + (median * minus - sum_minus)
         medians[r] = median
-        tie[r] = (n_minus - lam[r] * n_plus) / n_equal
+        tie[r] = (minus - lam[r] * plus) / equal
     return B, medians, tie, missed
 
 
 @compiled
-def _collect(candidates: Array, n_candidates: IntArray, r: int, room: Array) -> int:
-    """Write the candidates of column r into `room`; how many there are."""
-    size = 0
+def _collect(
+    masses: FloatArray, candidates: Array, candidate_masses: FloatArray, n_candidates: IntArray, r: int, room: Array,
+    room_masses: FloatArray,
+) -> tuple[int, float]:  # fmt: skip
+    """Write the candidates of column r and their masses into the rooms; how many there are, and their mass."""
+    size, inside = 0, 0.0
     for chunk in range(n_candidates.shape[0]):
         for c in range(n_candidates[chunk, r]):
             room[size] = candidates[chunk, r, c]
+            if masses.size:
+                room_masses[size] = candidate_masses[chunk, r, c]
+            inside += room_masses[size]
             size += 1
-    return size
+    return size, inside
 
 
 @compiled
-def _read_again(F: Array, r: int, low: Any, high: Any, room: Array) -> tuple[int, int, float]:
-    """Write the values low < f ≤ high of column r into `room`; how many they are, and number and sum of those above."""
-    size, n_above, mass_above = 0, 0, 0.0
+def _read_again(
+    F: Array, masses: FloatArray, r: int, low: Any, high: Any, room: Array, room_masses: FloatArray
+) -> tuple[int, float, float]:
+    """Write the values low < f ≤ high of column r, and their masses, into the rooms; how many they are, and the mass of
+    those above and its share in Σ m f.
+    """
+    size, above, sum_above = 0, 0.0, 0.0
     for i in range(F.shape[0]):
-        value = F[i, r]
+        value, mass = F[i, r], masses[i] if masses.size else 1.0
         if value > high:
-            n_above += 1
-            mass_above += value
+            above += mass
+            sum_above += mass * value
         elif value > low:
-            room[size] = value
+            room[size], room_masses[size] = value, mass
             size += 1
-    return size, n_above, mass_above
+    return size, above, sum_above
 
 
 @compiled
-def _select(values: Array, rank: int) -> Any:
-    """The value of this rank, 0 the smallest, by quickselect; reorders `values`."""
-    low, high = 0, values.size - 1
+def _select(values: Array, masses: FloatArray, bar: float) -> Any:
+    """The largest value such that it and those above have more mass than the bar, by quickselect; reorders both."""
+    low, high, above = 0, values.size - 1, 0.0
     while low < high:
         pivot = values[(low + high) // 2]
         i, j = low, high
@@ -141,15 +156,18 @@ def _select(values: Array, rank: int) -> Any:
                 j -= 1
             if i <= j:
                 values[i], values[j] = values[j], values[i]
+                masses[i], masses[j] = masses[j], masses[i]
                 i += 1
                 j -= 1
-        if rank <= j:
-            high = j
-        elif rank >= i:
+        larger = above + masses[i : high + 1].sum()
+        if bar < larger:
             low = i
+        elif j + 1 < i and bar < larger + masses[j + 1]:
+            return pivot
         else:
-            break
-    return values[rank]
+            above = larger + masses[j + 1 : i].sum()
+            high = j
+    return values[max(low, 0)] if values.size else values.dtype.type(0)
 
 
 @dataclass
@@ -186,11 +204,13 @@ class CpuKernels:
         R = problem.n_clusters
         self._order = _local_order(problem.graph, R * dtype.itemsize, groups)
         graph = problem.graph if self._order is None else _permuted(problem.graph, self._order)
-        weights, self.unit = scaled_weights(graph)
+        weights, self.weight_unit = graph.scaled_weights()
+        masses, mass_unit = graph.scaled_masses()
+        self.unit = self.weight_unit / mass_unit
         self.lipschitz = gradient_norm(graph, weights)
         self._dtype, self._n_columns = dtype, R
         is_uniform = graph.is_uniform
-        self._passes = passes_for(R, is_uniform, dtype.name)
+        self._passes = passes_for(R, is_uniform, not graph.is_even, dtype.name)
         self._width = self._passes.width
         self._indptr: Array = graph.indptr
         self._indices: Array = graph.indices
@@ -198,13 +218,16 @@ class CpuKernels:
         owner: Array = np.repeat(np.arange(graph.n_vertices), np.diff(self._indptr))
         self._upper = self._indptr[:-1] + np.bincount(owner[self._indices < owner], minlength=graph.n_vertices)
         self._is_fixed = problem.is_labelled if self._order is None else problem.is_labelled[self._order]
-        self._lam, self._rank = problem.lam, problem.median_rank
+        self._masses = np.empty(0) if graph.is_even else masses
+        self._pulls = self._masses.astype(dtype)  # the masses in F's precision: how strongly ∂B pulls at each vertex
+        self._lam, self._median_mass = problem.lam, problem.median_mass / mass_unit
         self._bounds = _chunk_bounds(self._indptr)
         n_chunks = self._bounds.size - 1
         self._sums = np.zeros((n_chunks, SUM_ROWS, self._width))
         self._n_candidates = np.zeros((n_chunks, R), np.int64)
         room = max(_CANDIDATES * SPECIALISED // max(R, SPECIALISED), _FEWEST_CANDIDATES)
         self._candidates = np.zeros((n_chunks, R, room), dtype)
+        self._candidate_masses = np.zeros((0, 0, 0) if graph.is_even else self._candidates.shape)
         self._n_threads = 1 if self._indices.size * R < _SMALL else n_threads or thread_count()
 
     def allocate(self, F: FloatArray) -> CpuArrays:
@@ -225,17 +248,19 @@ class CpuKernels:
     def measure(self, arrays: CpuArrays) -> Measures:
         tiled = self._tiled
         self._run(
-            self._passes.measure, self._indptr, self._upper, self._indices, self._weights,
+            self._passes.measure, self._indptr, self._upper, self._indices, self._weights, self._masses,
             tiled(arrays.F), tiled(arrays.F_k), arrays.labels, tiled(arrays.bracket),
             self._sums.reshape(self._sums.shape[0], -1, self._passes.tile), self._n_candidates, self._candidates,
+            self._candidate_masses,
         )  # fmt: skip
         totals = self._sums.sum(axis=0)
         B, median, tie, missed = _locate_medians(
-            arrays.F, self._lam, self._rank, arrays.bracket, totals, self._n_candidates, self._candidates
-        )
+            arrays.F, self._masses, self._lam, self._median_mass, arrays.bracket, totals, self._n_candidates,
+            self._candidates, self._candidate_masses,
+        )  # fmt: skip
         self._move_bracket(arrays, median, missed)
         R = self._n_columns
-        arrays.cut = totals[CUT, :R] * self.unit
+        arrays.cut = totals[CUT, :R] * self.weight_unit
         return Measures(totals[VARIATION, :R], B, median, tie, float(totals[STEP, :R].sum()))
 
     def _move_bracket(self, arrays: CpuArrays, median: FloatArray, missed: BoolArray) -> None:
@@ -268,8 +293,8 @@ class CpuKernels:
         F_bar_next = _other(arrays.extrapolations, arrays.F_bar)
         rows = (arrays.F, F_next, arrays.F_bar, F_bar_next, arrays.F_k, arrays.P)
         self._run(
-            self._passes.iterate, self._indptr, self._indices, self._weights, self._is_fixed, *map(self._tiled, rows),
-            arrays.labels, self._tiled(arrays.columns), number(steps.tau), number(steps.theta),
+            self._passes.iterate, self._indptr, self._indices, self._weights, self._pulls, self._is_fixed,
+            *map(self._tiled, rows), arrays.labels, self._tiled(arrays.columns), number(steps.tau), number(steps.theta),
         )  # fmt: skip
         arrays.F, arrays.F_bar = F_next, F_bar_next
 
@@ -339,7 +364,7 @@ def _permuted(graph: Graph, order: IntArray) -> Graph:
     W = graph.to_scipy()[order][:, order].tocsr()
     W.sort_indices()
     indices: Any = W.indices.astype(graph.indices.dtype)
-    return Graph(W.indptr.astype(np.int64), indices, W.data)
+    return Graph(W.indptr.astype(np.int64), indices, W.data, graph.masses[order])
 
 
 def _chunk_bounds(indptr: IntArray) -> IntArray:

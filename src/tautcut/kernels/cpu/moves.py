@@ -26,7 +26,7 @@ _SMALLEST_SIDES = (0.1, 0.3)  # share of the mass that its smaller side has at l
 class Level(NamedTuple):
     """A graph on which a partition is searched: the graph itself, or a coarsening of it. CSR arrays, all read-only.
 
-    `masses` counts the original vertices in each; `rating` says how much an edge deserves to be contracted.
+    `masses` adds up those of the original vertices in each; `rating` says how much an edge deserves to be contracted.
     """
 
     indptr: IntArray
@@ -43,23 +43,22 @@ class Level(NamedTuple):
 
 
 class _Clusters(NamedTuple):
-    """What the terms of (P) need of a partition; `n` is the mass of all vertices, `plateau` as in `descend`.
+    """What the terms of (P) need of a partition; `whole` is the mass of all vertices, `plateau` as in `descend`.
 
     Compiled code makes it: an argument of this type would be taken apart, slowly, at every call from Python.
     """
 
     cut: FloatArray
-    sizes: FloatArray
+    masses: FloatArray
     lam: FloatArray
-    n: float
+    whole: float
     plateau: float
 
 
 def finest_level(graph: Graph, is_fixed: BoolArray) -> Level:
     """The graph itself. An edge's rating grows with the neighbours its ends share: such edges lie inside clusters."""
     rating = _shared_neighbor_rating(graph.indptr, graph.indices, graph.weights)
-    masses = np.ones(graph.n_vertices)
-    return _level(graph.indptr, graph.indices, graph.weights, rating, masses, is_fixed)
+    return _level(graph.indptr, graph.indices, graph.weights, rating, graph.masses, is_fixed)
 
 
 def contract_matching(
@@ -85,16 +84,15 @@ def _contracted(level: Level, parent: IntArray, n_coarse: int) -> tuple[Level, I
 def descend(
     level: Level, labels: IntArray, lam: FloatArray, smallest: FloatArray, *, plateau: float = 1.0
 ) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Move single vertices while that lowers (P); labels, cuts and sizes where no move does.
+    """Move single vertices while that lowers (P); labels, cuts and masses where no move does.
 
     `plateau` < 1 caps every denominator at that fraction of its largest value: near the balanced size, where (P) has
     a kink that pins sizes, vertices can then change places. Fixed vertices stay; no cluster shrinks below `smallest`.
     """
     moved = np.array(labels, dtype=np.int64)
-    sizes = np.bincount(moved, level.masses, lam.size).astype(np.float64)
-    cut = np.zeros(lam.size)
-    _sweep(level, moved, cut, sizes, lam, smallest, plateau, has_wide_weights(level))
-    return moved, cut, sizes
+    cut, masses = np.zeros(lam.size), np.zeros(lam.size)
+    _sweep(level, moved, cut, masses, lam, smallest, plateau, is_wide(level))
+    return moved, cut, masses
 
 
 def settle(graph: Graph, labels: IntArray, pull: FloatArray, is_fixed: BoolArray) -> IntArray:
@@ -428,19 +426,23 @@ def _lowest_cut(level: Level, order: IntArray, smallest: float) -> int:
 
 
 @compiled
-def has_wide_weights(level: Level) -> bool:
-    """Whether the weights are so different that sums from which heavy ones are taken away say nothing of light ones."""
-    lightest, heaviest = np.inf, 0.0
-    for w in level.weights:
-        lightest, heaviest = min(lightest, w), max(heaviest, w)
-    return bool(heaviest > _WIDE * lightest)
+def is_wide(level: Level) -> bool:
+    """Whether weights or masses differ so much that sums from which heavy ones are taken say nothing of light ones."""
+    for values in (level.weights, level.masses):
+        lightest, heaviest = np.inf, 0.0
+        for value in values:
+            lightest, heaviest = min(lightest, value), max(heaviest, value)
+        if heaviest > _WIDE * lightest:
+            return True
+    return False
 
 
 @compiled
-def fill_cuts(level: Level, labels: IntArray, cut: FloatArray) -> None:
-    """Overwrite `cut` with the weight of the edges that leave each cluster."""
-    cut[:] = 0.0
+def add_up(level: Level, labels: IntArray, cut: FloatArray, masses: FloatArray) -> None:
+    """Overwrite `cut` with the weight of the edges that leave each cluster, and `masses` with the clusters' own."""
+    cut[:], masses[:] = 0.0, 0.0
     for i in range(labels.size):
+        masses[labels[i]] += level.masses[i]
         for e in range(level.indptr[i], level.indptr[i + 1]):
             if labels[level.indices[e]] != labels[i]:
                 cut[labels[i]] += level.weights[e]
@@ -448,22 +450,22 @@ def fill_cuts(level: Level, labels: IntArray, cut: FloatArray) -> None:
 
 @compiled
 def _sweep(
-    level: Level, labels: IntArray, cut: FloatArray, sizes: FloatArray, lam: FloatArray, smallest: FloatArray,
-    plateau: float, is_wide: bool,
+    level: Level, labels: IntArray, cut: FloatArray, masses: FloatArray, lam: FloatArray, smallest: FloatArray,
+    plateau: float, is_afresh: bool,
 ) -> None:  # fmt: skip
-    """Sweeps over the vertices, each moved to the cluster that lowers (P) most. Overwrites labels, cut and sizes.
+    """Sweeps over the vertices, each moved to the cluster that lowers (P) most. Overwrites labels, cut and masses.
 
     After the first sweep only the neighbours of moved vertices are looked at again: most others would stay. But a move
     also changes the terms of its two clusters, for all their vertices, so when no neighbour moves, everything is looked
-    at once more; a descent ends with such a sweep in which nothing moved. Cuts are added up afresh at the end, and
-    before each sweep where weights are wide: a heavy edge that left a cut takes the digits of light ones with it.
+    at once more; a descent ends with such a sweep in which nothing moved. Sums are made afresh at the end, and `is_afresh`
+    after each sweep: a heavy edge that left a cut takes the digits of light ones with it.
     """
-    clusters = _Clusters(cut, sizes, lam, sizes.sum(), plateau)
+    add_up(level, labels, cut, masses)
+    clusters = _Clusters(cut, masses, lam, masses.sum(), plateau)
     towards = np.zeros(lam.size)  # weight from the vertex at hand to each cluster
     touched = np.empty(lam.size, np.int64)  # the clusters where it is not zero
     is_active = np.ones(labels.size, np.bool_)
     is_full = True
-    fill_cuts(level, labels, cut)
     for _ in range(_MAX_SWEEPS):
         n_moves = 0
         for i in range(labels.size):
@@ -471,7 +473,7 @@ def _sweep(
                 continue
             is_active[i] = False
             own = labels[i]
-            if sizes[own] - level.masses[i] < smallest[own]:
+            if masses[own] - level.masses[i] < smallest[own]:
                 continue
             n_touched = _gather(level, labels, i, towards, touched)
             if n_touched > 1 or (n_touched == 1 and touched[0] != own):  # else all its neighbours are in its cluster
@@ -488,10 +490,10 @@ def _sweep(
             if is_full:
                 break
             is_active[:] = True
-        elif is_wide:
-            fill_cuts(level, labels, cut)
+        elif is_afresh:
+            add_up(level, labels, cut, masses)
         is_full = n_moves == 0
-    fill_cuts(level, labels, cut)
+    add_up(level, labels, cut, masses)
 
 
 @inlined
@@ -513,25 +515,25 @@ def _best_move(
 ) -> int:
     """The touched cluster that vertex i lowers (P) most by joining, or `own`; a move changes two terms of (P)."""
     mass, degree = level.masses[i], level.degrees[i]
-    cut, sizes = clusters.cut, clusters.sizes
-    now = _term(clusters, own, cut[own], sizes[own])
-    left = _term(clusters, own, cut[own] - degree + 2 * towards[own], sizes[own] - mass)
+    cut, masses = clusters.cut, clusters.masses
+    now = _term(clusters, own, cut[own], masses[own])
+    left = _term(clusters, own, cut[own] - degree + 2 * towards[own], masses[own] - mass)
     best, gain = own, _LEAST_GAIN * now
     for t in range(n_touched):
         r = touched[t]
         if r != own:
-            was = _term(clusters, r, cut[r], sizes[r])
-            joined = _term(clusters, r, cut[r] + degree - 2 * towards[r], sizes[r] + mass)
+            was = _term(clusters, r, cut[r], masses[r])
+            joined = _term(clusters, r, cut[r] + degree - 2 * towards[r], masses[r] + mass)
             if now - left + was - joined > gain:
                 best, gain = r, now - left + was - joined
     return best
 
 
 @inlined
-def _term(clusters: _Clusters, r: int, cut: float, size: float) -> float:
-    """Cut / min{λ|A|, |Aᶜ|, plateau · largest} of cluster r with this cut and size: a term of (P) if plateau is 1."""
-    n, lam = clusters.n, clusters.lam[r]
-    balance = min(min(lam * size, n - size), clusters.plateau * n * lam / (1.0 + lam))
+def _term(clusters: _Clusters, r: int, cut: float, mass: float) -> float:
+    """Cut / min{λ m(A), m(Aᶜ), plateau · largest} of cluster r with this cut and mass: a term of (P) if plateau is 1."""
+    whole, lam = clusters.whole, clusters.lam[r]
+    balance = min(min(lam * mass, whole - mass), clusters.plateau * whole * lam / (1.0 + lam))
     return cut / balance if balance > 0 else np.inf
 
 
@@ -541,5 +543,5 @@ def _move(level: Level, clusters: _Clusters, i: int, own: int, best: int, toward
     mass, degree = level.masses[i], level.degrees[i]
     clusters.cut[own] += 2 * towards[own] - degree
     clusters.cut[best] += degree - 2 * towards[best]
-    clusters.sizes[own] -= mass
-    clusters.sizes[best] += mass
+    clusters.masses[own] -= mass
+    clusters.masses[best] += mass

@@ -33,7 +33,7 @@ NEVER = -1e30  # far below any value, yet finite in float32: a padding lane neve
 SIGMA = 0  # σ c
 TAU = 1  # τ c
 MEDIAN = 2  # med_λ(f_k); g = f_k + one of the next three
-ABOVE = 3  # Δ E/B ∂B for a value above the median,
+ABOVE = 3  # Δ E/B ∂B for a unit of mass whose value is above the median,
 TIE = 4  # on it,
 BELOW = 5  # and below
 PADDING = 6  # 0, `NEVER` in the padding lanes
@@ -41,12 +41,12 @@ COLUMN_ROWS = 7
 
 # Rows of `sums`, what `measure` adds up for each column of F.
 VARIATION = 0  # T, every edge once
-MASS = 1  # Σ f
+SUM = 1  # Σ m f
 STEP = 2  # ‖f − f_k‖²
-MASS_ABOVE = 3  # Σ of the values above the bracket
-N_ABOVE = 4  # and their number
-N_POSITIVE = 5  # values > 0
-N_ONE = 6  # values ≥ 1
+SUM_ABOVE = 3  # Σ m f of the values above the bracket
+MASS_ABOVE = 4  # and their mass
+MASS_POSITIVE = 5  # of the values > 0
+MASS_ONE = 6  # of the values ≥ 1
 CUT = 7  # weight of the edges that leave the cluster
 SUM_ROWS = 8
 
@@ -68,46 +68,48 @@ class Passes(NamedTuple):
 
 
 @cache
-def passes_for(n_columns: int, has_unit_weights: bool, dtype: str) -> Passes:
-    """The passes for R clusters, these weights and this precision, each over chunks [first, last).
+def passes_for(n_columns: int, has_unit_weights: bool, has_masses: bool, dtype: str) -> Passes:
+    """The passes for R clusters, these weights and masses and this precision, each over chunks [first, last).
 
     Compiled at the first call, cached on disk.
     """
     logger.info("kernels for R = %d, %s: compiled now if this machine has not done so before", n_columns, dtype)
     if n_columns <= SPECIALISED:
         width = padded_width(n_columns)
-        return Passes(*_specialised(width, has_unit_weights, dtype), width, width)
+        return Passes(*_specialised(width, has_unit_weights, has_masses, dtype), width, width)
     tile = _TILE_BYTES // np.dtype(dtype).itemsize
-    return Passes(*_tiled(tile, has_unit_weights, dtype), -(-n_columns // tile) * tile, tile)
+    return Passes(*_tiled(tile, has_unit_weights, has_masses, dtype), -(-n_columns // tile) * tile, tile)
 
 
 @cache
-def _specialised(width: int, has_unit_weights: bool, dtype: str) -> tuple[Any, Any]:
+def _specialised(width: int, has_unit_weights: bool, has_masses: bool, dtype: str) -> tuple[Any, Any]:
     """The passes for rows of `width` lanes, which several R share."""
     one = np.dtype(dtype).type(1)
-    return _iterate_pass(width, has_unit_weights, one), _measure_pass(width, has_unit_weights, one)
+    flags = (has_unit_weights, has_masses)
+    return _iterate_pass(width, *flags, one), _measure_pass(width, *flags, one)
 
 
 @cache
-def _tiled(tile: int, has_unit_weights: bool, dtype: str) -> tuple[Any, Any]:
+def _tiled(tile: int, has_unit_weights: bool, has_masses: bool, dtype: str) -> tuple[Any, Any]:
     """The passes for rows of any length, tile by tile."""
     one = np.dtype(dtype).type(1)
-    return _tiled_iterate_pass(tile, has_unit_weights, one), _tiled_measure_pass(tile, has_unit_weights, one)
+    flags = (has_unit_weights, has_masses)
+    return _tiled_iterate_pass(tile, *flags, one), _tiled_measure_pass(tile, *flags, one)
 
 
 # The names that a pass finds in its factory are constants to the compiler, and the key under which Numba caches it: so
 # they hold numbers alone. A compiled function among them would differ in every process, and be compiled in each.
 
 
-def _iterate_pass(width: int, has_unit_weights: bool, one: Any) -> Any:
+def _iterate_pass(width: int, has_unit_weights: bool, has_masses: bool, one: Any) -> Any:
     """One inner iteration of Algorithm 1 on a range of chunks; `one` has the precision of F."""
     zero = one - one
 
     @compiled
     def iterate(
-        first: int, last: int, bounds: IntArray, indptr: IntArray, indices: Array, weights: Array, is_fixed: BoolArray,
-        F: Array, F_next: Array, F_bar: Array, F_bar_next: Array, F_k: Array, P: Array, labels: Array, columns: Array,
-        tau: Any, theta: Any,
+        first: int, last: int, bounds: IntArray, indptr: IntArray, indices: Array, weights: Array,
+        masses: Array, is_fixed: BoolArray, F: Array, F_next: Array, F_bar: Array, F_bar_next: Array, F_k: Array,
+        P: Array, labels: Array, columns: Array, tau: Any, theta: Any,
     ) -> None:  # fmt: skip
         """Do p ← clip(p + σ c w (f̄_i − f̄_j)); f ← proj((f − τ c Σ w p + τ g) / (1 + τ)); f̄ ← f + θ (f − f_old).
 
@@ -139,7 +141,8 @@ def _iterate_pass(width: int, has_unit_weights: bool, one: Any) -> Any:
                     divergence = divergence + w * p
                 store(P, e, p)
             f_k = load(F_k, i, width)
-            g = f_k + where_greater(f_k, median, above, where_equal(f_k, median, tie, below))
+            pull = where_greater(f_k, median, above, where_equal(f_k, median, tie, below))
+            g = f_k + (full(masses[i], width) * pull if has_masses else pull)
             x = (f_old - tau_scale * divergence + taus * g) * shrink + padding
             f = _project(x, width, ones, nothing, one)
             store(F_next, i, f)
@@ -165,27 +168,29 @@ def _project(x: Any, width: int, ones: Any, nothing: Any, one: Any) -> Any:
     return minimum(maximum(x - spread(threshold, x), nothing), ones)
 
 
-def _measure_pass(width: int, has_unit_weights: bool, one: Any) -> Any:
+def _measure_pass(width: int, has_unit_weights: bool, has_masses: bool, one: Any) -> Any:
     """One look at F on a range of chunks; `one` has the precision of F."""
     zero = one - one
 
     @compiled
     def measure(
         first: int, last: int, bounds: IntArray, indptr: IntArray, upper: IntArray, indices: Array, weights: Array,
-        F: Array, F_k: Array, labels: Array, bracket: Array, sums: FloatArray, n_candidates: IntArray,
-        candidates: Array,
+        masses: FloatArray, F: Array, F_k: Array, labels: Array, bracket: Array, sums: FloatArray,
+        n_candidates: IntArray, candidates: Array, candidate_masses: FloatArray,
     ) -> None:  # fmt: skip
         """Fill the rows of `sums` chunk by chunk, and keep the values inside the bracket as candidates for the median.
 
         From `upper[i]` on, the neighbours of i have higher numbers: so every edge is visited once. Sums over vertices
-        are in float64; counts, exact in float32 as no chunk has 2²⁴ vertices, stay in F's precision.
+        are in float64; without masses, counts, exact in float32 as no chunk has 2²⁴ vertices, stay in F's precision.
         """
         low, high = load(bracket, LOW, width), load(bracket, HIGH, width)
         nothing, ones = full(zero, width), full(one, width)
         blank = full(0.0, width)
+        none = blank if has_masses else nothing
         for chunk in range(first, last):
-            variation, mass, step = blank, blank, blank
-            mass_above, n_above, n_positive, n_one = blank, nothing, nothing, nothing
+            variation, whole, step = blank, blank, blank
+            sum_above = blank
+            mass_above, mass_positive, mass_one = none, none, none
             sums[chunk, CUT] = 0.0
             for r in range(n_candidates.shape[1]):
                 n_candidates[chunk, r] = 0
@@ -203,44 +208,57 @@ def _measure_pass(width: int, has_unit_weights: bool, one: Any) -> Any:
                 variation = variation + widen(jumps)
                 moved = f - load(F_k, i, width)
                 step = step + widen(moved * moved)
-                mass = mass + widen(f)
-                mass_above = mass_above + widen(where_greater(f, high, f, nothing))
-                n_above = n_above + where_greater(f, high, ones, nothing)
-                n_positive = n_positive + where_greater(f, nothing, ones, nothing)
-                n_one = n_one + where_greater(ones, f, nothing, ones)
+                if has_masses:
+                    m = full(masses[i], width)
+                    whole = whole + m * widen(f)
+                    sum_above = sum_above + m * widen(where_greater(f, high, f, nothing))
+                    mass_above = mass_above + m * widen(where_greater(f, high, ones, nothing))
+                    mass_positive = mass_positive + m * widen(where_greater(f, nothing, ones, nothing))
+                    mass_one = mass_one + m * widen(where_greater(ones, f, nothing, ones))
+                else:
+                    whole = whole + widen(f)
+                    sum_above = sum_above + widen(where_greater(f, high, f, nothing))
+                    mass_above = mass_above + where_greater(f, high, ones, nothing)
+                    mass_positive = mass_positive + where_greater(f, nothing, ones, nothing)
+                    mass_one = mass_one + where_greater(ones, f, nothing, ones)
                 if has_lane_between(f, low, high):
-                    _keep(F, i, chunk, bracket, n_candidates, candidates)
+                    _keep(F, i, chunk, bracket, n_candidates, candidates, has_masses, masses, candidate_masses)
             store(sums[chunk], VARIATION, variation)
-            store(sums[chunk], MASS, mass)
+            store(sums[chunk], SUM, whole)
             store(sums[chunk], STEP, step)
-            store(sums[chunk], MASS_ABOVE, mass_above)
-            store(sums[chunk], N_ABOVE, widen(n_above))
-            store(sums[chunk], N_POSITIVE, widen(n_positive))
-            store(sums[chunk], N_ONE, widen(n_one))
+            store(sums[chunk], SUM_ABOVE, sum_above)
+            store(sums[chunk], MASS_ABOVE, widen(mass_above))
+            store(sums[chunk], MASS_POSITIVE, widen(mass_positive))
+            store(sums[chunk], MASS_ONE, widen(mass_one))
 
     return measure
 
 
 @inlined
-def _keep(F: Array, i: int, chunk: int, bracket: Array, n_candidates: IntArray, candidates: Array) -> None:
+def _keep(
+    F: Array, i: int, chunk: int, bracket: Array, n_candidates: IntArray, candidates: Array, has_masses: bool,
+    masses: FloatArray, candidate_masses: FloatArray,
+) -> None:  # fmt: skip
     """Keep the values of row i that lie inside the bracket; those for which there is no room are counted only."""
     for r in range(n_candidates.shape[1]):
         if bracket[LOW, r] < F[i, r] <= bracket[HIGH, r]:
             place = n_candidates[chunk, r]
             if place < candidates.shape[2]:
                 candidates[chunk, r, place] = F[i, r]
+                if has_masses:
+                    candidate_masses[chunk, r, place] = masses[i]
             n_candidates[chunk, r] = place + 1
 
 
-def _tiled_iterate_pass(tile: int, has_unit_weights: bool, one: Any) -> Any:
+def _tiled_iterate_pass(tile: int, has_unit_weights: bool, has_masses: bool, one: Any) -> Any:
     """What `_iterate_pass` does, for rows of any length: every array of rows is one of tiles, n_tiles to a row."""
     zero, never = one - one, type(one)(NEVER)
 
     @compiled
     def iterate(
-        first: int, last: int, bounds: IntArray, indptr: IntArray, indices: Array, weights: Array, is_fixed: BoolArray,
-        F: Array, F_next: Array, F_bar: Array, F_bar_next: Array, F_k: Array, P: Array, labels: Array, columns: Array,
-        tau: Any, theta: Any,
+        first: int, last: int, bounds: IntArray, indptr: IntArray, indices: Array, weights: Array,
+        masses: Array, is_fixed: BoolArray, F: Array, F_next: Array, F_bar: Array, F_bar_next: Array, F_k: Array,
+        P: Array, labels: Array, columns: Array, tau: Any, theta: Any,
     ) -> None:  # fmt: skip
         """As the specialised pass. F̄'s next row, which nobody reads, holds the divergence and x until F is there."""
         n_tiles = columns.shape[0] // COLUMN_ROWS
@@ -272,7 +290,8 @@ def _tiled_iterate_pass(tile: int, has_unit_weights: bool, one: Any) -> Any:
                 level = where_equal(
                     f_k, median, load(columns, TIE * n_tiles + t, tile), load(columns, BELOW * n_tiles + t, tile)
                 )
-                g = f_k + where_greater(f_k, median, load(columns, ABOVE * n_tiles + t, tile), level)
+                pull = where_greater(f_k, median, load(columns, ABOVE * n_tiles + t, tile), level)
+                g = f_k + (full(masses[i], tile) * pull if has_masses else pull)
                 step = load(columns, TAU * n_tiles + t, tile) * load(F_bar_next, at + t, tile)
                 x = (load(F, at + t, tile) - step + taus * g) * shrink + load(columns, PADDING * n_tiles + t, tile)
                 store(F_bar_next, at + t, x)
@@ -315,19 +334,20 @@ def _tiled_threshold(
     return threshold
 
 
-def _tiled_measure_pass(tile: int, has_unit_weights: bool, one: Any) -> Any:
+def _tiled_measure_pass(tile: int, has_unit_weights: bool, has_masses: bool, one: Any) -> Any:
     """What `_measure_pass` does, for rows of any length: every array of rows is one of tiles, n_tiles to a row."""
     zero = one - one
 
     @compiled
     def measure(
         first: int, last: int, bounds: IntArray, indptr: IntArray, upper: IntArray, indices: Array, weights: Array,
-        F: Array, F_k: Array, labels: Array, bracket: Array, sums: FloatArray, n_candidates: IntArray,
-        candidates: Array,
+        masses: FloatArray, F: Array, F_k: Array, labels: Array, bracket: Array, sums: FloatArray,
+        n_candidates: IntArray, candidates: Array, candidate_masses: FloatArray,
     ) -> None:  # fmt: skip
         """As the specialised pass, a tile of all rows of a chunk after the other; the cuts first."""
         n_tiles = bracket.shape[0] // 2
         nothing, ones, blank = full(zero, tile), full(one, tile), full(0.0, tile)
+        none = blank if has_masses else nothing
         for chunk in range(first, last):
             begin, end = bounds[chunk], bounds[chunk + 1]
             n_candidates[chunk] = 0
@@ -343,8 +363,9 @@ def _tiled_measure_pass(tile: int, has_unit_weights: bool, one: Any) -> Any:
                         sums[chunk, CUT * n_tiles + other // tile, other % tile] += w
             for t in range(n_tiles):
                 low, high = load(bracket, LOW * n_tiles + t, tile), load(bracket, HIGH * n_tiles + t, tile)
-                variation, mass, step = blank, blank, blank
-                mass_above, n_above, n_positive, n_one = blank, nothing, nothing, nothing
+                variation, whole, step = blank, blank, blank
+                sum_above = blank
+                mass_above, mass_positive, mass_one = none, none, none
                 for i in range(begin, end):
                     f = load(F, i * n_tiles + t, tile)
                     jumps = nothing
@@ -354,20 +375,31 @@ def _tiled_measure_pass(tile: int, has_unit_weights: bool, one: Any) -> Any:
                     variation = variation + widen(jumps)
                     moved = f - load(F_k, i * n_tiles + t, tile)
                     step = step + widen(moved * moved)
-                    mass = mass + widen(f)
-                    mass_above = mass_above + widen(where_greater(f, high, f, nothing))
-                    n_above = n_above + where_greater(f, high, ones, nothing)
-                    n_positive = n_positive + where_greater(f, nothing, ones, nothing)
-                    n_one = n_one + where_greater(ones, f, nothing, ones)
+                    if has_masses:
+                        m = full(masses[i], tile)
+                        whole = whole + m * widen(f)
+                        sum_above = sum_above + m * widen(where_greater(f, high, f, nothing))
+                        mass_above = mass_above + m * widen(where_greater(f, high, ones, nothing))
+                        mass_positive = mass_positive + m * widen(where_greater(f, nothing, ones, nothing))
+                        mass_one = mass_one + m * widen(where_greater(ones, f, nothing, ones))
+                    else:
+                        whole = whole + widen(f)
+                        sum_above = sum_above + widen(where_greater(f, high, f, nothing))
+                        mass_above = mass_above + where_greater(f, high, ones, nothing)
+                        mass_positive = mass_positive + where_greater(f, nothing, ones, nothing)
+                        mass_one = mass_one + where_greater(ones, f, nothing, ones)
                     if has_lane_between(f, low, high):
-                        _keep_tile(F, i, t, n_tiles, tile, chunk, bracket, n_candidates, candidates)
+                        _keep_tile(
+                            F, i, t, n_tiles, tile, chunk, bracket, n_candidates, candidates, has_masses, masses,
+                            candidate_masses,
+                        )  # fmt: skip
                 store(sums[chunk], VARIATION * n_tiles + t, variation)
-                store(sums[chunk], MASS * n_tiles + t, mass)
+                store(sums[chunk], SUM * n_tiles + t, whole)
                 store(sums[chunk], STEP * n_tiles + t, step)
-                store(sums[chunk], MASS_ABOVE * n_tiles + t, mass_above)
-                store(sums[chunk], N_ABOVE * n_tiles + t, widen(n_above))
-                store(sums[chunk], N_POSITIVE * n_tiles + t, widen(n_positive))
-                store(sums[chunk], N_ONE * n_tiles + t, widen(n_one))
+                store(sums[chunk], SUM_ABOVE * n_tiles + t, sum_above)
+                store(sums[chunk], MASS_ABOVE * n_tiles + t, widen(mass_above))
+                store(sums[chunk], MASS_POSITIVE * n_tiles + t, widen(mass_positive))
+                store(sums[chunk], MASS_ONE * n_tiles + t, widen(mass_one))
 
     return measure
 
@@ -375,7 +407,7 @@ def _tiled_measure_pass(tile: int, has_unit_weights: bool, one: Any) -> Any:
 @inlined
 def _keep_tile(
     F: Array, i: int, t: int, n_tiles: int, tile: int, chunk: int, bracket: Array, n_candidates: IntArray,
-    candidates: Array,
+    candidates: Array, has_masses: bool, masses: FloatArray, candidate_masses: FloatArray,
 ) -> None:  # fmt: skip
     """Keep the values of one tile of row i that lie inside the bracket, as `_keep` does."""
     for lane in range(min(tile, n_candidates.shape[1] - t * tile)):
@@ -384,4 +416,6 @@ def _keep_tile(
             place = n_candidates[chunk, r]
             if place < candidates.shape[2]:
                 candidates[chunk, r, place] = value
+                if has_masses:
+                    candidate_masses[chunk, r, place] = masses[i]
             n_candidates[chunk, r] = place + 1

@@ -240,7 +240,7 @@ class GpuBatch:
         if kernels.is_weighted or not has_begun:  # the GPU's weights are rounded, or nothing is measured yet
             return problem.partition(labels), F
         cut = self.columns[s, tables.BEST_CUT.value].cpu().numpy()
-        return problem.measured(labels, cut * kernels.unit), F
+        return problem.measured(labels, cut * kernels.weight_unit), F
 
     def last(self, s: int) -> RealArray:
         """The F that start s has come to."""

@@ -22,7 +22,7 @@ from tautcut.kernels.gpu.batch import GpuBatch
 from tautcut.kernels.gpu.layout import layout_of
 from tautcut.kernels.gpu.moves import GpuMoves
 from tautcut.kernels.gpu.spectral import GpuSpectral
-from tautcut.kernels.protocol import Measures, StepSizes, scaled_weights
+from tautcut.kernels.protocol import Measures, StepSizes
 from tautcut.problem import Problem
 
 # The Kernels protocol does one operation at a time, and decides nothing: no limit is ever reached.
@@ -60,7 +60,9 @@ class GpuKernels:
         self.problem = problem
         self.device = torch.device(device or gpu.DEVICE)
         self.duals = getattr(torch, duals)
-        scaled, self.unit = scaled_weights(problem.graph)
+        scaled, self.weight_unit = problem.graph.scaled_weights()
+        _, self.mass_unit = problem.graph.scaled_masses()
+        self.unit = self.weight_unit / self.mass_unit
         self.RP: int = max(2, triton.next_power_of_2(R))
         lanes = lanes or max(_FEWEST_LANES, _TILE // self.RP)
         self.layout = layout_of(problem.graph, scaled, lanes=lanes, unroll=unroll, near=groups)
@@ -80,7 +82,7 @@ class GpuKernels:
             "hubs": layout.hubs.astype(np.int32),
             "fixed": problem.labels[order].astype(np.int32),
             "lam": problem.lam,
-            "rank": problem.median_rank.astype(np.int32),
+            "rank": np.floor(problem.median_mass / self.mass_unit).astype(np.int32),
         }
         return {name: torch.from_numpy(np.ascontiguousarray(a)).to(self.device) for name, a in arrays.items()}
 
@@ -92,7 +94,7 @@ class GpuKernels:
         # W∘W x at x = 1 is the degrees; −L x vanishes there, so they are summed on the host.
         graph = self.problem.graph
         rows = np.repeat(np.arange(graph.n_vertices), np.diff(graph.indptr))
-        degrees = np.bincount(rows, (graph.weights / self.unit) ** 2, graph.n_vertices)
+        degrees = np.bincount(rows, (graph.weights / self.weight_unit) ** 2, graph.n_vertices)
         d = self.in_rows(degrees[:, None])[None]
         has_edge = d > 0
         bound = float("inf")
@@ -269,7 +271,7 @@ class GpuKernels:
 
     def harden(self, arrays: GpuBatch) -> tuple[IntArray, FloatArray]:
         labels = self.in_graph_order(arrays.labels[0]).astype(np.int64)
-        return labels, arrays.columns[0, tables.CUT.value].cpu().numpy() * self.unit
+        return labels, arrays.columns[0, tables.CUT.value].cpu().numpy() * self.weight_unit
 
     def memberships(self, arrays: GpuBatch, *, previous: bool = False) -> FloatArray:
         slot = arrays.word(tables.SLOT_K if previous else tables.SLOT)

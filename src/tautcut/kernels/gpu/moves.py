@@ -31,7 +31,7 @@ class GpuMoves:
         self._kernels = kernels
         problem = kernels.problem
         self._n, self._R = problem.n_vertices, problem.n_clusters
-        self._degrees = kernels.in_rows((problem.graph.degrees / kernels.unit)[:, None])[:, 0]
+        self._degrees = kernels.in_rows((problem.graph.degrees / kernels.weight_unit)[:, None])[:, 0]
         self._is_free = kernels.tensors["fixed"] < 0
         self._lam = torch.from_numpy(problem.lam).to(kernels.device)
         self._smallest = torch.from_numpy(np.asarray(smallest, dtype=np.float64)).to(kernels.device)

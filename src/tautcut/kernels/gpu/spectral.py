@@ -61,7 +61,7 @@ class Laplacian:
 
     def __init__(self, kernels: GpuKernels) -> None:
         self._kernels = kernels
-        degrees = kernels.problem.graph.degrees / kernels.unit
+        degrees = kernels.problem.graph.degrees / kernels.weight_unit
         self.degrees = kernels.in_rows(degrees[:, None])[None]
 
     def times(self, X: torch.Tensor) -> torch.Tensor:
