@@ -26,23 +26,27 @@ from tautcut.algorithm.observers import Observer, ProgressBar
 from tautcut.algorithm.results import Result
 from tautcut.algorithm.stopping import StopRule
 from tautcut.arrays import Array, BoolArray, FloatArray, IntArray
-from tautcut.checks import UNLABELLED, RandomState, cluster_count, generator, one_of
+from tautcut.checks import UNLABELLED, RandomState, cluster_count, generator, one_of, vertex_masses
 from tautcut.errors import GraphWarning, InputError
 from tautcut.graph import Graph
 from tautcut.graph.adapters import is_graph, vertex_names
 from tautcut.graph.columns import carriers
 from tautcut.graph.diagnostics import NOTICEABLE, Diagnosis, diagnose
-from tautcut.graph.neighbors import Metric, Weights, nearest, neighbor_graph
+from tautcut.graph.neighbors import (
+    DUPLICATES, Duplicates, Metric, Weights, distinct_rows, nearest, neighbor_graph, tie_copies,
+)  # fmt: skip
 from tautcut.kernels.devices import exact_finder, resolved
 from tautcut.problem import Problem, lam_of_prior
 from tautcut.records.records import plain_setting
 from tautcut.search.certainty import label_quality
 from tautcut.search.driver import best_of_starts
+from tautcut.search.links import best_of_linked, joined_groups, linked_groups, transduce_linked
 from tautcut.search.plan import Plan
 from tautcut.search.strain import Strain, strain_of
 from tautcut.search.transduction import transduce
 
 AFFINITIES = ("knn", "precomputed")
+BALANCES = ("size", "volume")
 _SAMPLED_ROWS = 20_000  # from which the spread of columns is judged
 
 
@@ -57,6 +61,9 @@ class _MTVEstimator(BaseEstimator):
     n_neighbors: int = 10
     metric: Metric = "euclidean"
     weights: Weights = "binary"
+    duplicates: Duplicates = "keep"
+    balance: Literal["size", "volume"] = "size"
+    must_link: Any = None
     class_prior: ArrayLike | str | None = None
     init: str | ArrayLike = "auto"
     n_init: int | Literal["auto"] = "auto"
@@ -71,19 +78,22 @@ class _MTVEstimator(BaseEstimator):
     verbose: bool | Observer = False
     random_state: RandomState = None
 
-    def _graph_of(self, X: Any, rng: np.random.Generator) -> Graph:
-        """The graph that X is, or the nearest-neighbour graph of its rows."""
-        names = vertex_names(X)
+    def _graph_of(self, X: Any, sample_weight: ArrayLike | None, rng: np.random.Generator) -> Graph:
+        """The graph that X is, or the nearest-neighbour graph of its rows, with its masses; `_groups` stay together."""
+        names, kinds = vertex_names(X), None
         self._X_fit = None
         if one_of("affinity", self.affinity, AFFINITIES) == "precomputed" or isinstance(X, Graph) or is_graph(X):
             graph = Graph.from_any(X)
             self.n_features_in_ = graph.n_vertices
         else:
             X = validate_data(self, X, accept_sparse="csr", ensure_min_samples=2, dtype="numeric")
+            if one_of("duplicates", self.duplicates, DUPLICATES) == "merge":
+                first, kinds = distinct_rows(X)
+            distinct = X if kinds is None else X[first]
             # From the generator's own seed, which fixes the neighbours then, and takes nothing from the starts.
             seeded = np.random.default_rng(cast("np.random.SeedSequence", rng.bit_generator.seed_seq))
             graph, report = neighbor_graph(
-                X, _affordable_neighbors(self.n_neighbors, X.shape[0]), metric=self.metric, weights=self.weights,
+                distinct, _affordable_neighbors(self.n_neighbors, distinct.shape[0]), metric=self.metric, weights=self.weights,
                 random_state=seeded, finder=exact_finder(self.device),
             )  # fmt: skip
             self._X_fit = X
@@ -91,8 +101,22 @@ class _MTVEstimator(BaseEstimator):
             if self.metric == "euclidean":
                 _warn_of_columns(X, getattr(self, "feature_names_in_", None))
         _warn_of_pieces(graph, is_given=self._X_fit is None)
+        graph = _weighed(graph, kinds, sample_weight, one_of("balance", self.balance, BALANCES))
         self.nodes_ = range(graph.n_vertices) if names is None else names
+        self._groups = self._linked(kinds)
         return graph
+
+    def _linked(self, kinds: IntArray | None) -> IntArray | None:
+        """The group of each point that stays together with others, copies among them; None where all are free."""
+        if self.must_link is None:
+            return kinds
+        groups = linked_groups(self.must_link, _by_node(self.nodes_, np.arange(len(self.nodes_))))
+        if kinds is None:
+            return groups
+        first = np.unique(kinds, return_index=True)[1]
+        leader = np.unique(groups, return_index=True)[1]
+        points = np.arange(kinds.size)
+        return joined_groups(kinds.size, np.r_[points, points], np.r_[first[kinds], leader[groups]])
 
     def _run(self, search: Callable[..., Result], rng: np.random.Generator) -> Result:
         """What the search finds by the plan of the parameters, kept."""
@@ -266,9 +290,9 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     Points become a graph in which each is joined to its nearest neighbours. The answer is a partition that cuts few
     edges for the size of its clusters: it minimises the balanced cut
 
-        (P) = Σ_r Cut(A_r, A_rᶜ) / min{λ_r |A_r|, |A_rᶜ|}
+        (P) = Σ_r Cut(A_r, A_rᶜ) / min{λ_r m(A_r), m(A_rᶜ)}
 
-    by Multiclass Total Variation and a search around it.
+    by Multiclass Total Variation and a search around it. m(A) is the number of points in A, or the sum of their masses.
 
     Parameters
     ----------
@@ -290,6 +314,16 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         How much an edge counts when it is cut: 1 each; or less the longer it is, measured by the distances around its
         two ends ("self-tuning") or by one length for the whole graph ("gaussian"). For "knn" alone; `knn_graph` has
         the formulas.
+    duplicates : {"keep", "merge"}, default "keep"
+        What becomes of points that are equal. "merge" finds neighbours among the distinct ones, and keeps copies
+        together; "keep" joins copies to one another like any neighbours, and where more than `n_neighbors` coincide,
+        to nothing else. For "knn" alone.
+    balance : {"size", "volume"}, default "size"
+        What the size of a cluster is: the number of its points, or their sum of `sample_weight`; or its volume, the
+        sum of their degrees (times their weights), which makes (P) the normalised Cheeger cut.
+    must_link : array-like of shape (n_pairs, 2), or list of groups, default None
+        Points that end up in one cluster: pairs or larger groups, by the names in `nodes_` (0, 1, 2, … unless X has
+        names of its own). Groups that share a point are one group.
     class_prior : array-like of shape (n_clusters,), default None
         The share of all points that each cluster is expected to hold; the shares sum to 1. They move the balance of
         the cut (λ_r = (1 − π_r) / π_r) and do not force sizes. None expects equal shares, the paper's λ = R − 1.
@@ -388,7 +422,7 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
 
     n_clusters: int = 8
 
-    def fit(self, X: Any, y: Any = None) -> MTVClustering:
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> MTVClustering:
         """Cluster the rows of X, or the vertices of the graph X.
 
         Parameters
@@ -397,11 +431,17 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             Features or a graph, as `affinity` says.
         y : ignored
             It is there because scikit-learn's pipelines pass it.
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each point counts in the size of its cluster: its mass, > 0. A point of weight 2 weighs as much as
+            two copies of it do; but copies are also one another's neighbours, unless `duplicates="merge"`.
         """
         R = cluster_count(self.n_clusters)
         rng = generator(self.random_state)
-        problem = Problem(self._graph_of(X, rng), R, lam_of_prior(self.class_prior, R))
-        self.labels_ = self._run(partial(best_of_starts, problem), rng).partition.labels
+        problem = Problem(self._graph_of(X, sample_weight, rng), R, lam_of_prior(self.class_prior, R))
+        search = partial(best_of_starts, problem)
+        if self._groups is not None:
+            search = partial(best_of_linked, problem, self._groups)
+        self.labels_ = self._run(search, rng).partition.labels
         self._n_features_out = problem.n_clusters
         return self
 
@@ -421,9 +461,11 @@ class MTVClassifier(ClassifierMixin, _MTVEstimator):
 
     Parameters
     ----------
-    affinity, n_neighbors, metric, weights, algorithm, search, min_cluster_size, max_iter, tol, device, dtype, n_jobs, \
-verbose, random_state
+    affinity, n_neighbors, metric, weights, duplicates, balance, algorithm, search, min_cluster_size, max_iter, tol, \
+device, dtype, n_jobs, verbose, random_state
         As for :class:`MTVClustering`.
+    must_link : array-like of shape (n_pairs, 2), or list of groups, default None
+        Points that get one label, as for :class:`MTVClustering`. Labels in y that contradict a link are refused.
     class_prior : "auto", array-like of shape (n_classes,) or None, default "auto"
         The share of all points that each class is expected to hold, in the order of `classes_`; the shares sum to 1.
         "auto" estimates them from how the labels spread over the graph, and takes equal shares where the labels are
@@ -469,7 +511,7 @@ verbose, random_state
 
     class_prior: ArrayLike | Literal["auto"] | None = field(default="auto", kw_only=True)
 
-    def fit(self, X: Any, y: Any) -> MTVClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> MTVClassifier:
         """Label every row of X, or every vertex of the graph X.
 
         Parameters
@@ -479,13 +521,19 @@ verbose, random_state
         y : array-like of shape (n_samples,), or dict
             The known labels: one entry for each point, with −1, None, NaN or an empty string where it is unknown; or
             a dict of the known ones alone, by the name of the point (see `nodes_`).
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each point counts in the size of its class, as for :class:`MTVClustering`.
         """
         if y is None:
             raise InputError("MTVClassifier requires y to be passed, but the target y is None.")
         rng = generator(self.random_state)
-        graph = self._graph_of(X, rng)
+        graph = self._graph_of(X, sample_weight, rng)
         self.classes_, codes = encode_labels(_in_order(y, self.nodes_), graph.n_vertices)
-        search = partial(transduce, graph, codes, self.classes_.size, class_prior=self.class_prior)
+        given = (graph, codes, self.classes_.size)
+        search = partial(transduce, *given, class_prior=self.class_prior)
+        if self._groups is not None:
+            names = {"nodes": self.nodes_, "classes": self.classes_.tolist()}
+            search = partial(transduce_linked, *given, self._groups, class_prior=self.class_prior, **names)
         result = self._run(search, rng)
         self.class_prior_ = result.problem.shares
         self.transduction_ = self.classes_[result.partition.labels]
@@ -645,6 +693,24 @@ def _warn_of_pieces(graph: Graph, *, is_given: bool) -> None:
             f"{mend}, or cluster them apart, if that is not meant."
         )
         warnings.warn(message, GraphWarning, stacklevel=4)
+
+
+def _weighed(graph: Graph, kinds: IntArray | None, sample_weight: ArrayLike | None, balance: str) -> Graph:
+    """The graph of all points with their masses: the graph's own, times the weights, times the degrees if asked.
+
+    `kinds` says which vertex of the graph each point is, where copies were merged.
+    """
+    masses = graph.masses
+    if balance == "volume":
+        degrees = graph.degrees
+        # Vertices without edges have no volume; they count as much as the one that has the least.
+        least = degrees[degrees > 0].min(initial=np.inf)
+        masses = masses * np.where(degrees > 0, degrees, least if np.isfinite(least) else 1.0)
+    if kinds is not None:
+        graph, masses = tie_copies(graph, kinds), masses[kinds]
+    if sample_weight is not None:
+        masses = masses * vertex_masses(sample_weight, graph.n_vertices, name="sample_weight")
+    return graph if masses is graph.masses else graph.with_masses(masses)
 
 
 def _weighted_mean(X: Any, memberships: FloatArray) -> FloatArray:

@@ -4,8 +4,13 @@ exactly or approximately, `graphs` weighs the edges and joins them. None of them
 
 from __future__ import annotations
 
-from tautcut.graph.neighbors.features import Metric
-from tautcut.graph.neighbors.graphs import Weights, edge_weights, knn_graph, neighbor_graph
+from tautcut.graph.neighbors.features import Metric, distinct_rows
+from tautcut.graph.neighbors.graphs import (
+    DUPLICATES, Duplicates, Weights, edge_weights, knn_graph, neighbor_graph, tie_copies,
+)  # fmt: skip
 from tautcut.graph.neighbors.search import Method, NeighborReport, nearest
 
-__all__ = ["Method", "Metric", "NeighborReport", "Weights", "edge_weights", "knn_graph", "nearest", "neighbor_graph"]
+__all__ = [
+    "DUPLICATES", "Duplicates", "Method", "Metric", "NeighborReport", "Weights", "distinct_rows", "edge_weights",
+    "knn_graph", "nearest", "neighbor_graph", "tie_copies",
+]  # fmt: skip

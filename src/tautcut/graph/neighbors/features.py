@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 import scipy.sparse as sp
 
-from tautcut.arrays import Array, Features, FloatArray, RealArray, SparseMatrix
+from tautcut.arrays import Array, Features, FloatArray, IntArray, RealArray, SparseMatrix
 from tautcut.checks import real_dtype
 from tautcut.errors import InputError
 
@@ -62,6 +62,24 @@ def _csr(X: Any, name: str) -> SparseMatrix:
     features = sp.csr_matrix(X, dtype=np.float64, copy=True)
     features.sum_duplicates()
     return features
+
+
+def distinct_rows(features: Features) -> tuple[IntArray, IntArray]:
+    """The first row of each kind, in their order, and the number of each row's kind."""
+    if isinstance(features, np.ndarray):
+        plain = np.ascontiguousarray(features) + 0.0  # −0 is 0
+        keys: Array = plain.view(np.dtype((np.void, plain.dtype.itemsize * plain.shape[1]))).ravel()
+    else:
+        rows = sp.csr_matrix(features, copy=True)
+        rows.sum_duplicates()
+        rows.eliminate_zeros()
+        ends = zip(rows.indptr[:-1], rows.indptr[1:], strict=True)
+        keys = np.array([rows.indices[a:b].tobytes() + rows.data[a:b].tobytes() for a, b in ends], dtype=object)
+    _, first, kinds = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")
+    rank = np.empty(order.size, dtype=np.int64)
+    rank[order] = np.arange(order.size)
+    return first[order], rank[kinds.ravel()]
 
 
 def comparable(features: Features, metric: Metric) -> tuple[Features, float]:

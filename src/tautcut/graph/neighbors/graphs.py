@@ -14,18 +14,20 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 import scipy.sparse as sp
 
-from tautcut.arrays import Features, FloatArray, IndexArray, RealArray
+from tautcut.arrays import Features, FloatArray, IndexArray, IntArray, RealArray
 from tautcut.checks import neighbor_count, one_of
 from tautcut.errors import GraphWarning
 from tautcut.graph import Graph
-from tautcut.graph.neighbors.features import METRICS, Metric, comparable, distances_of, features_of
+from tautcut.graph.neighbors.features import METRICS, Metric, comparable, distances_of, distinct_rows, features_of
 from tautcut.graph.neighbors.search import LOW_RECALL, METHODS, Method, NeighborReport, Neighbors, OnStep, own_neighbors
 from tautcut.memory import for_work, foresee
 
 Weights: TypeAlias = Literal["binary", "self-tuning", "gaussian"]
+Duplicates: TypeAlias = Literal["keep", "merge"]
 Finder: TypeAlias = Callable[[RealArray, int], Neighbors]
 
 WEIGHTS: tuple[Weights, ...] = get_args(Weights)
+DUPLICATES: tuple[Duplicates, ...] = get_args(Duplicates)
 # A weight below this would vanish in single precision, and its edge with it.
 SMALLEST_WEIGHT = float(np.finfo(np.float32).tiny)
 # What the search takes at its peak: a copy of the points in single precision, and the lists that become a graph.
@@ -41,12 +43,13 @@ def knn_graph(
     metric: Metric = "euclidean",
     weights: Weights = "binary",
     method: Method = "auto",
+    duplicates: Duplicates = "keep",
     random_state: int | np.random.Generator | None = None,
 ) -> Graph:
     """The k-nearest-neighbour graph of the rows of X, symmetrised by maximum.
 
     Vertices i and j are joined if i is among the k nearest of j, or j among those of i. A point is never its
-    own neighbour, and copies of a point are as many distinct neighbours.
+    own neighbour, and copies of a point are as many distinct neighbours, unless they are merged.
 
     Parameters
     ----------
@@ -65,6 +68,10 @@ def knn_graph(
         logged, and warned of below 0.95. "auto" is exact while that takes about a minute or less, or when X is sparse
         or faiss is not installed; which one it took is logged. `neighbor_graph` returns both the graph and how its
         neighbours were found.
+    duplicates : {"keep", "merge"}
+        What becomes of rows that are equal. "merge" makes one vertex of them, before neighbours are searched, whose
+        mass is their number; vertices are then the distinct rows, in the order of their first appearance. Where more
+        than k points coincide, "keep" joins them to one another alone, and the graph falls apart.
     random_state : int, Generator or None
         Seeds the approximate search; the exact one has no randomness.
 
@@ -77,9 +84,13 @@ def knn_graph(
     >>> knn_graph([[0.0], [1.0], [3.0], [7.0]], 1)
     Graph(n_vertices=4, n_edges=3)
     """
-    return neighbor_graph(
-        X, n_neighbors, metric=metric, weights=weights, method=method, random_state=random_state
-    )[0]  # fmt: skip
+    asked = {"metric": metric, "weights": weights, "method": method, "random_state": random_state}
+    if one_of("duplicates", duplicates, DUPLICATES) == "keep":
+        return neighbor_graph(X, n_neighbors, **asked)[0]  # type: ignore[arg-type]
+    points = features_of(X, "X")
+    first, kinds = distinct_rows(points)
+    graph, _ = neighbor_graph(points[first], n_neighbors, **asked)  # type: ignore[arg-type]
+    return graph.with_masses(np.bincount(kinds))
 
 
 def neighbor_graph(
@@ -134,6 +145,21 @@ def neighbor_graph(
     n = points.shape[0]
     directed = sp.csr_matrix((listed.ravel(), indices.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n))
     return Graph.from_any(directed.maximum(directed.T)), report
+
+
+def tie_copies(graph: Graph, kinds: IntArray) -> Graph:
+    """The graph of all points, from that of the distinct ones: each further copy is tied to the first one alone.
+
+    Contracted along the kinds it is the graph of the distinct points again. A tie weighs 1, as edges of no length do.
+    """
+    first = np.full(graph.n_vertices, -1, dtype=np.int64)
+    first[kinds[::-1]] = np.arange(kinds.size)[::-1]
+    copies = np.flatnonzero(first[kinds] != np.arange(kinds.size))
+    W = graph.to_scipy().tocoo()
+    rows = np.concatenate([first[W.row], copies, first[kinds[copies]]])
+    columns = np.concatenate([first[W.col], first[kinds[copies]], copies])
+    data = np.concatenate([W.data, np.ones(2 * copies.size)])
+    return Graph.from_any(sp.csr_matrix((data, (rows, columns)), shape=(kinds.size, kinds.size)))
 
 
 def _foresee_neighbors(points: Features, k: int, metric: Metric) -> None:
