@@ -33,7 +33,14 @@ from tautcut.graph.adapters import is_graph, vertex_names
 from tautcut.graph.columns import carriers
 from tautcut.graph.diagnostics import NOTICEABLE, Diagnosis, diagnose
 from tautcut.graph.neighbors import (
-    DUPLICATES, Duplicates, Metric, Weights, distinct_rows, nearest, neighbor_graph, tie_copies,
+    DUPLICATES,
+    Duplicates,
+    Metric,
+    Weights,
+    distinct_rows,
+    nearest,
+    neighbor_graph,
+    tie_copies,
 )  # fmt: skip
 from tautcut.kernels.devices import exact_finder, resolved
 from tautcut.problem import Problem, lam_of_prior
@@ -47,6 +54,7 @@ from tautcut.search.transduction import transduce
 
 AFFINITIES = ("knn", "precomputed")
 BALANCES = ("size", "volume")
+_NOTHING = 1e-9  # of the mean weight: what a point of weight 0 counts
 _SAMPLED_ROWS = 20_000  # from which the spread of columns is judged
 
 
@@ -93,7 +101,8 @@ class _MTVEstimator(BaseEstimator):
             # From the generator's own seed, which fixes the neighbours then, and takes nothing from the starts.
             seeded = np.random.default_rng(cast("np.random.SeedSequence", rng.bit_generator.seed_seq))
             graph, report = neighbor_graph(
-                distinct, _affordable_neighbors(self.n_neighbors, distinct.shape[0]), metric=self.metric, weights=self.weights,
+                distinct, _affordable_neighbors(self.n_neighbors, distinct.shape[0]), metric=self.metric,
+                weights=self.weights,
                 random_state=seeded, finder=exact_finder(self.device),
             )  # fmt: skip
             self._X_fit = X
@@ -432,8 +441,9 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         y : ignored
             It is there because scikit-learn's pipelines pass it.
         sample_weight : array-like of shape (n_samples,), optional
-            How much each point counts in the size of its cluster: its mass, > 0. A point of weight 2 weighs as much as
-            two copies of it do; but copies are also one another's neighbours, unless `duplicates="merge"`.
+            How much each point counts in the size of its cluster: its mass. A point of weight 2 weighs as much as two
+            copies of it do; but copies are also one another's neighbours, unless `duplicates="merge"`. A point of
+            weight 0 has its neighbours and gets a label, and counts for nothing.
         """
         R = cluster_count(self.n_clusters)
         rng = generator(self.random_state)
@@ -709,8 +719,18 @@ def _weighed(graph: Graph, kinds: IntArray | None, sample_weight: ArrayLike | No
     if kinds is not None:
         graph, masses = tie_copies(graph, kinds), masses[kinds]
     if sample_weight is not None:
-        masses = masses * vertex_masses(sample_weight, graph.n_vertices, name="sample_weight")
+        masses = masses * _weights_of_points(sample_weight, graph.n_vertices)
     return graph if masses is graph.masses else graph.with_masses(masses)
+
+
+def _weights_of_points(sample_weight: ArrayLike, n_points: int) -> FloatArray:
+    """A weight for each point; that of one which is to count for nothing is too small to matter."""
+    weights = np.asarray(sample_weight)
+    if weights.shape == (n_points,) and weights.dtype.kind in "biuf" and (weights >= 0).all() and (weights == 0).any():
+        if not weights.any():
+            raise InputError(f"all {n_points} entries of sample_weight are zero. Give at least one point some weight.")
+        weights = np.where(weights > 0, weights, _NOTHING * weights[weights > 0].mean())
+    return vertex_masses(weights, n_points, name="sample_weight")
 
 
 def _weighted_mean(X: Any, memberships: FloatArray) -> FloatArray:

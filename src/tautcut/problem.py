@@ -1,5 +1,5 @@
-"""What is minimised: the balanced cut (P) of a graph into R clusters. `Problem` holds the graph with its masses, R, one λ
-per cluster, the fixed labels and the numerator of the relaxation, and owns the discrete energy (P); `Partition` is a
+"""What is minimised: the balanced cut (P) of a graph into R clusters. `Problem` holds the graph with its masses, R, one
+λ per cluster, the fixed labels and the numerator of the relaxation, and owns the discrete energy (P); `Partition` is a
 hard labelling with that energy. Nothing here iterates or relaxes.
 """
 

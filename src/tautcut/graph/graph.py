@@ -160,7 +160,9 @@ class Graph:
         n_groups = int(of.max()) + 1
         member = sp.csr_matrix((np.ones(of.size), (np.arange(of.size), of)), shape=(of.size, n_groups))
         graph = _validate(sp.csr_matrix(member.T @ self.to_scipy() @ member), symmetrise="W.maximum(W.T)")
-        return Graph(graph.indptr, graph.indices, graph.weights, np.bincount(of, self.masses, n_groups))
+        return Graph(
+            graph.indptr, graph.indices, graph.weights, np.bincount(of, self.masses, n_groups).astype(np.float64)
+        )
 
     @property
     def total_mass(self) -> float:
@@ -255,7 +257,7 @@ def _in_means(values: FloatArray, *, are_alike: bool) -> tuple[FloatArray, float
 def _rounded(values: FloatArray) -> FloatArray:
     """Positive numbers with 32 binary digits each."""
     mantissa, exponent = np.frexp(values)
-    return np.maximum(np.ldexp(np.round(np.ldexp(mantissa, 32)), exponent - 32), _LIGHTEST)
+    return np.asarray(np.maximum(np.ldexp(np.round(np.ldexp(mantissa, 32)), exponent - 32), _LIGHTEST))
 
 
 def local_order(W: SparseMatrix) -> IntArray:

@@ -56,9 +56,7 @@ def tie_value(F: FloatArray, masses: FloatArray, lam: FloatArray, median: FloatA
     return np.asarray((minus - lam * plus) / equal)
 
 
-def subgradient(
-    F: FloatArray, masses: FloatArray, lam: FloatArray, median: FloatArray, tie: FloatArray
-) -> FloatArray:
+def subgradient(F: FloatArray, masses: FloatArray, lam: FloatArray, median: FloatArray, tie: FloatArray) -> FloatArray:
     """An element of ∂B(f_r) in each column (Theorem 2)."""
     return np.asarray(masses[:, None] * np.where(median < F, lam, np.where(median == F, tie, -1.0)))
 

@@ -152,7 +152,14 @@ class Annealing:
         self, level: Level, labels: IntArray, hot: float, rng: np.random.Generator, work: int | None = None
     ) -> IntArray:
         cooled, _, _ = anneal(
-            level, labels, self._lam, self._smallest, hot=hot, cold=_COLD * hot, work=work or self._work, seed=_seed(rng)
+            level,
+            labels,
+            self._lam,
+            self._smallest,
+            hot=hot,
+            cold=_COLD * hot,
+            work=work or self._work,
+            seed=_seed(rng),
         )
         return cooled
 

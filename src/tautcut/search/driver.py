@@ -97,7 +97,9 @@ def _warn_of_sizes(partition: Partition, task: Task) -> None:
         warnings.warn(str(Status.COLLAPSED), CollapseWarning, stacklevel=3)
     elif asked is not None and asked > 1 and least < (1 - 1e-6) * asked:
         why = "search='none' does not heed it" if task.plan.search == "none" else "the search found none that keeps it"
-        message = f"a cluster has {least:g} vertices, fewer than min_cluster_size={asked}: {why}. Lower it, or search on."
+        message = (
+            f"a cluster has {least:g} vertices, fewer than min_cluster_size={asked}: {why}. Lower it, or search on."
+        )
         warnings.warn(message, CollapseWarning, stacklevel=3)
 
 

@@ -60,14 +60,17 @@ def best_of_linked(
 
 
 def transduce_linked(
-    graph: Graph, labels: IntArray, n_classes: int, groups: IntArray, *, class_prior: ArrayLike | str | None, plan: Plan,
-    rng: np.random.Generator, observers: Iterable[Observer] = (), nodes: Sequence[Any], classes: Sequence[Any],
+    graph: Graph, labels: IntArray, n_classes: int, groups: IntArray, *, class_prior: ArrayLike | str | None,
+    plan: Plan, rng: np.random.Generator, observers: Iterable[Observer] = (), nodes: Sequence[Any],
+    classes: Sequence[Any],
 ) -> Result:  # fmt: skip
     """What `transduce` finds where each group has one label; `nodes` and `classes` are what errors call them."""
     of_groups = _labels_of_groups(labels, groups, nodes, classes)
     contracted = _contracted(graph, groups, n_classes)
     plan = _contracted_plan(plan, graph, groups)
-    result = transduce(contracted, of_groups, n_classes, class_prior=class_prior, plan=plan, rng=rng, observers=observers)
+    result = transduce(
+        contracted, of_groups, n_classes, class_prior=class_prior, plan=plan, rng=rng, observers=observers
+    )
     return _expanded(result, graph, groups)
 
 
@@ -116,9 +119,7 @@ def _contracted_plan(plan: Plan, graph: Graph, groups: IntArray) -> Plan:
     return replace(plan, init=mean, n_points=groups.size)
 
 
-def _labels_of_groups(
-    labels: IntArray, groups: IntArray, nodes: Sequence[Any], classes: Sequence[Any]
-) -> IntArray:
+def _labels_of_groups(labels: IntArray, groups: IntArray, nodes: Sequence[Any], classes: Sequence[Any]) -> IntArray:
     """The label of each group, −1 where none of its vertices has one; refused where two of them differ."""
     found = np.full(int(groups.max()) + 1, UNLABELLED, dtype=np.int64)
     known = np.flatnonzero(labels != UNLABELLED)

@@ -33,8 +33,8 @@ def partition_level(
 ) -> IntArray:
     """A partition into R non-empty clusters by a multilevel partitioner: METIS, or Mt-KaHyPar where METIS has no build.
 
-    Clusters have the given shares of the mass, up to `imbalance`. Where a partitioner cannot help (R > N/2, no edges) the vertices are cut into runs of the
-    reverse Cuthill–McKee order.
+    Clusters have the given shares of the mass, up to `imbalance`. Where a partitioner cannot help (R > N/2, no edges)
+    the vertices are cut into runs of the reverse Cuthill–McKee order.
     """
     seed = int(rng.integers(1, 2**30))
     if shares.size == 1 or 2 * shares.size > graph.n_vertices or graph.indices.size == 0:

@@ -6,7 +6,13 @@ from __future__ import annotations
 
 from tautcut.graph.neighbors.features import Metric, distinct_rows
 from tautcut.graph.neighbors.graphs import (
-    DUPLICATES, Duplicates, Weights, edge_weights, knn_graph, neighbor_graph, tie_copies,
+    DUPLICATES,
+    Duplicates,
+    Weights,
+    edge_weights,
+    knn_graph,
+    neighbor_graph,
+    tie_copies,
 )  # fmt: skip
 from tautcut.graph.neighbors.search import Method, NeighborReport, nearest
 

@@ -457,8 +457,8 @@ def _sweep(
 
     After the first sweep only the neighbours of moved vertices are looked at again: most others would stay. But a move
     also changes the terms of its two clusters, for all their vertices, so when no neighbour moves, everything is looked
-    at once more; a descent ends with such a sweep in which nothing moved. Sums are made afresh at the end, and `is_afresh`
-    after each sweep: a heavy edge that left a cut takes the digits of light ones with it.
+    at once more; a descent ends with such a sweep in which nothing moved. Sums are made anew at the end, and with
+    `is_afresh` after each sweep: a heavy edge that left a cut takes the digits of light ones with it.
     """
     add_up(level, labels, cut, masses)
     clusters = _Clusters(cut, masses, lam, masses.sum(), plateau)
@@ -531,7 +531,7 @@ def _best_move(
 
 @inlined
 def _term(clusters: _Clusters, r: int, cut: float, mass: float) -> float:
-    """Cut / min{λ m(A), m(Aᶜ), plateau · largest} of cluster r with this cut and mass: a term of (P) if plateau is 1."""
+    """Cut / min{λ m(A), m(Aᶜ), plateau · largest} of cluster r with this cut and mass: a term of (P) at plateau 1."""
     whole, lam = clusters.whole, clusters.lam[r]
     balance = min(min(lam * mass, whole - mass), clusters.plateau * whole * lam / (1.0 + lam))
     return cut / balance if balance > 0 else np.inf

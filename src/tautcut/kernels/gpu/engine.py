@@ -230,7 +230,7 @@ class GpuKernels:
         """Starts to be run side by side: (start, row, cluster), in C."""
         return GpuBatch(self, starts, limits)
 
-    def moves(self, smallest: IntArray) -> GpuMoves:
+    def moves(self, smallest: FloatArray) -> GpuMoves:
         """Greedy moves on hard partitions, in this engine's memory."""
         return GpuMoves(self, smallest)
 

@@ -27,7 +27,7 @@ _TINY = 1e-30  # keeps a quotient that is 0 / 0 at zero: a vertex without edges 
 class GpuMoves:
     """Moves on one problem; no cluster shrinks below `smallest`."""
 
-    def __init__(self, kernels: GpuKernels, smallest: IntArray) -> None:
+    def __init__(self, kernels: GpuKernels, smallest: FloatArray) -> None:
         self._kernels = kernels
         problem = kernels.problem
         self._n, self._R = problem.n_vertices, problem.n_clusters
