@@ -58,7 +58,7 @@ class StandInGpu:
     def __post_init__(self) -> None:
         self.order = np.random.default_rng(1).permutation(self.problem.n_vertices)
         self.reference = ReferenceKernels(self.problem)
-        self.unit = self.reference.unit
+        self.unit, self.weight_unit = self.reference.unit, self.reference.weight_unit
 
     def starts_that_fit(self, wanted: int = 1) -> int:
         return min(self.room, wanted)
@@ -133,10 +133,10 @@ class StandInMoves:
 
     def energies(self, labels: Rows) -> np.ndarray:
         found = [self._problem.partition(one) for one in self._host(labels)]
-        return np.array([p.energy / self.kernels.unit + 1e12 * bool((p.sizes < self.smallest).any()) for p in found])
+        return np.array([p.energy / self.kernels.unit + 1e12 * bool((p.masses < self.smallest).any()) for p in found])
 
     def clusters(self, labels: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        problem, unit, one = self._problem, self.kernels.unit, self.kernels.in_graph_order(labels)
+        problem, unit, one = self._problem, self.kernels.weight_unit, self.kernels.in_graph_order(labels)
         sizes = np.bincount(one, minlength=problem.n_clusters).astype(np.float64)
         between = weights_between(self._level, one, problem.n_clusters)
         return cuts(problem.graph, one, problem.n_clusters) / unit, sizes, between / unit

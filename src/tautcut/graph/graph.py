@@ -160,9 +160,8 @@ class Graph:
         n_groups = int(of.max()) + 1
         member = sp.csr_matrix((np.ones(of.size), (np.arange(of.size), of)), shape=(of.size, n_groups))
         graph = _validate(sp.csr_matrix(member.T @ self.to_scipy() @ member), symmetrise="W.maximum(W.T)")
-        return Graph(
-            graph.indptr, graph.indices, graph.weights, np.bincount(of, self.masses, n_groups).astype(np.float64)
-        )
+        masses = np.bincount(of, self.masses, n_groups).astype(np.float64)
+        return Graph(graph.indptr, graph.indices, graph.weights, masses)
 
     @property
     def total_mass(self) -> float:
