@@ -121,7 +121,7 @@ def page(records: list[RunRecord]) -> str:
                 "Purity in per cent of the default fit, the mean over three seeds and each of them, where clusters are "
                 "balanced by their size and by their volume (`benchmarks/masses.py`).",
                 table(["data", "by size", "by volume"], rows),
-                "Starts of the search, ten seeds: mean and lowest (P), and the seconds of the processor for one (median).",
+                "Starts of the search, ten seeds: mean and lowest (P), and seconds of the processor for one (median).",
                 table(["data", "on the coarsest level", "mean (P)", "lowest (P)", "seconds"], starts),
             ]
         )
