@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from itertools import pairwise
 
 import cvxpy as cp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -64,7 +65,11 @@ def exact_prox(problem: Problem, G: FloatArray, scale: FloatArray) -> FloatArray
         constraints.append(F[fixed] == np.eye(problem.n_clusters)[problem.labels[fixed]])
     target = cp.norm(drops, 2, axis=0) @ scale + 0.5 * cp.sum_squares(F - G)
     tight = {"tol_gap_abs": 1e-9, "tol_gap_rel": 1e-9, "tol_feas": 1e-9}
-    cp.Problem(cp.Minimize(target), constraints).solve(solver=cp.CLARABEL, **tight)
+    program = cp.Problem(cp.Minimize(target), constraints)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Solution may be inaccurate")
+        program.solve(solver=cp.CLARABEL, **tight)
+    assume(program.status == cp.OPTIMAL)  # an oracle that is not sure of itself is none
     return np.asarray(F.value)
 
 
