@@ -115,7 +115,7 @@ def test_the_numerator_is_the_norm_of_the_laplacian(drawn):
     problem, F = spectral(drawn[0]), drawn[1]
     kernels = ReferenceKernels(problem)
     T = np.sqrt(np.maximum(np.einsum("ir,ir->r", F, laplacian(problem.graph) @ F), 0))
-    assert kernels.unit * kernels.measure(kernels.allocate(F)).T == pytest.approx(T, rel=1e-9, abs=1e-6)
+    assert kernels.weight_unit * kernels.measure(kernels.allocate(F)).T == pytest.approx(T, rel=1e-9, abs=1e-6)
     largest = np.linalg.eigvalsh(laplacian(mean_one(problem.graph)).toarray())[-1]
     assert np.sqrt(largest) <= kernels.lipschitz * (1 + 1e-9)
     assert kernels.lipschitz <= np.sqrt(2 * largest) * (1 + 1e-9)
