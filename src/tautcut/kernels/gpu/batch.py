@@ -23,12 +23,12 @@ from tautcut.problem import Partition
 if TYPE_CHECKING:
     from tautcut.kernels.gpu.engine import GpuKernels
 
-_COLUMNS_OF_WARP = 256  # in `survey`: more columns would not fit a warp's registers
 _SELECT_WARPS = 4  # that share the candidates of one median: twice as fast as one (decision 0020)
 _ROUNDS_OF_GRAPH = 2  # rounds in one recorded graph: recording takes time, and so do rounds after the last start's end
 _LOOK_EVERY = 0.02  # seconds between the host's looks: prompt for an observer, rare for the GPU
 _MOST_REPLAYS = 24  # between two looks, so that no more rounds are in vain where all starts have ended
 _COPY_WIDTH = 4096  # values that one program of `save` copies
+_PRODUCT_BITS = 62  # of the sum of all masses times values of F, as a whole number
 
 
 class GpuBatch:
@@ -40,7 +40,8 @@ class GpuBatch:
         self._kernels, device = kernels, kernels.device
         self._graph = kernels.tensors
         self._limits = (limits.max_iter, limits.max_inner, limits.patience, limits.n_history)
-        shared = [kernels.lipschitz, limits.tol, limits.epsilon, limits.progress]
+        parts = 2.0 ** (_PRODUCT_BITS - int(np.ceil(np.log2(kernels.total_mass))))
+        shared = [kernels.lipschitz, limits.tol, limits.epsilon, limits.progress, kernels.total_mass, parts]
         self.shared = torch.tensor(shared, dtype=torch.float64, device=device)
         S, n, R = starts.shape
         self.X = self._made(tables.PLANES.value, n, R, starts=S)
@@ -54,9 +55,12 @@ class GpuBatch:
         self.partials = self._made(kernels.layout.n_pieces, R, starts=S)
         self.variations = self._made(3, R, kernels.n_varying, starts=S, dtype=torch.float64)
         self.steps = self._made(kernels.n_varying, starts=S, dtype=torch.float64)
-        self.sums = self._made(2, R, kernels.n_surveyors, starts=S, dtype=torch.float64)
-        self.counts = self._made(R, kernels.n_surveyors, tables.THRESHOLDS.value, starts=S, dtype=torch.int32)
+        n_sums, counted = (3, torch.float64) if kernels.has_masses else (2, torch.int32)
+        self.sums = self._made(n_sums, R, kernels.n_surveyors, starts=S, dtype=torch.float64)
+        self.counts = self._made(R, kernels.n_surveyors, tables.THRESHOLDS.value, starts=S, dtype=counted)
         self.candidates = self._made(R, tables.CANDIDATES.value, starts=S)
+        n_weighed = tables.CANDIDATES.value if kernels.has_masses else 0
+        self.candidate_masses = self._made(R, n_weighed, starts=S, dtype=torch.float64)
         self._make_tables(S, R)
         self.active = torch.full((_width(S),), -1, dtype=torch.int32, device=device)
         self.active[:S] = torch.arange(S, dtype=torch.int32, device=device)
@@ -102,7 +106,7 @@ class GpuBatch:
                 programs.iterate[(n_programs, width)](
                     self.X, self.P, self.labels, self.norms, self.partials, self.words, self.reals, self.columns,
                     self.active, graph["offsets"], graph["neighbors"], graph["weights"], graph["owners"],
-                    graph["hubs"], graph["fixed"],
+                    graph["hubs"], graph["fixed"], graph["masses"],
                     *self._where, layout.n_whole_blocks, layout.n_blocks, layout.n_slots,
                     HAS_LABELS=self._kernels.problem.has_labels, FINISHES=finishes, **self._kernels.shape,
                 )  # fmt: skip
@@ -111,25 +115,32 @@ class GpuBatch:
         kernels, graph, G = self._kernels, self._graph, self._kernels.n_varying
         programs.vary[(G, width)](
             self.X, self.labels, self.variations, self.norms, self.steps, self.words, self.active,
-            graph["offsets"], graph["neighbors"], graph["weights"], graph["owners"], *self._where,
+            graph["offsets"], graph["neighbors"], graph["weights"], graph["owners"], graph["masses"], *self._where,
             kernels.layout.n_blocks, G=G, **kernels.shape,
         )  # fmt: skip
 
     def launch_survey(self, width: int) -> None:
         kernels, G = self._kernels, self._kernels.n_surveyors
         n, R = kernels.problem.n_vertices, kernels.problem.n_clusters
-        medians.survey[(G, width)](
-            self.X, self.sums, self.counts, self.candidates, self.brackets, self.words, self.active, n,
-            G=G, R=R, RP=kernels.RP, ROWS=kernels.rows_surveyed, num_warps=max(1, kernels.RP // _COLUMNS_OF_WARP),
-        )  # fmt: skip
+        sizes = {"G": G, "R": R, "RP": kernels.RP, "ROWS": kernels.rows_surveyed, "num_warps": kernels.survey_warps}
+        if kernels.has_masses:
+            medians.weigh[(G, width)](
+                self.X, self._graph["masses"], self.sums, self.counts, self.candidates, self.candidate_masses,
+                self.brackets, self.words, self.active, n, **sizes,
+            )  # fmt: skip
+        else:
+            medians.survey[(G, width)](
+                self.X, self.sums, self.counts, self.candidates, self.brackets, self.words, self.active, n, **sizes
+            )
 
     def launch_select(self, width: int) -> None:
         kernels, graph = self._kernels, self._graph
         n, R = kernels.problem.n_vertices, kernels.problem.n_clusters
         medians.select[(R, width)](
-            self.variations, self.sums, self.counts, self.candidates, self.brackets, self.columns, self.words,
-            self.active, graph["lam"], graph["rank"], n,
-            G_VARY=kernels.n_varying, G=kernels.n_surveyors, R=R, WIDTH=tables.SUM_WIDTH.value, num_warps=_SELECT_WARPS,
+            self.variations, self.sums, self.counts, self.candidates, self.candidate_masses, self.brackets,
+            self.columns, self.words, self.active, graph["lam"], graph["bar"], self.shared, n,
+            G_VARY=kernels.n_varying, G=kernels.n_surveyors, R=R, WIDTH=tables.SUM_WIDTH.value,
+            HAS_MASSES=kernels.has_masses, num_warps=_SELECT_WARPS,
         )  # fmt: skip
 
     def launch_measure(self, width: int) -> None:
@@ -150,7 +161,8 @@ class GpuBatch:
         n, R = kernels.problem.n_vertices, kernels.problem.n_clusters
         decisions.decide[(width,)](
             self.columns, self.words, self.reals, self.steps, self.history, self.active, self._graph["lam"],
-            self.shared, n, *self._limits, G=kernels.n_varying, R=R, RP=kernels.RP, num_warps=1,
+            self.shared, n, *self._limits, G=kernels.n_varying, R=R, RP=kernels.RP, HAS_MASSES=kernels.has_masses,
+            num_warps=1,
         )  # fmt: skip
         programs.save[(triton.cdiv(n * R, _COPY_WIDTH), width)](
             self.X, self.labels, self.best_F, self.best_labels, self.words, self.active, n, R=R, WIDTH=_COPY_WIDTH,

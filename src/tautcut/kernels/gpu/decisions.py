@@ -15,7 +15,7 @@ from tautcut.kernels.gpu.tables import (
     ENERGY, EPSILON, FOUND, INNER, ITERATE, ITERATIONS, LEVEL, LIPSCHITZ, LOOKS, LOOK_AGAIN, MARK, MEDIAN,
     MEDIAN_K, MISSES, MOST_MISSES, OUTER, PHASE, PROGRESS, PROGRESS_AT, REALS, RELAXED, RUNNING, SAVE, SCALE,
     SETTLED, SIGMA, SIZE, SLOT, SLOT_K, SQUARED_STEP, STATUS, SUM_WIDTH, T, TAU, THETA, TIE, TOL, T_K, UP,
-    WORDS, total,
+    WHOLE, WORDS, total,
 )  # fmt: skip
 # isort: on
 
@@ -25,7 +25,8 @@ TINY = tl.constexpr(1e-300)  # keeps a quotient that is not used from dividing b
 @triton.jit
 def decide(
     columns, words, reals, steps, history, active, lam, shared, n,
-    max_iter, max_inner, patience, n_history, G: tl.constexpr, R: tl.constexpr, RP: tl.constexpr,
+    max_iter, max_inner, patience, n_history,
+    G: tl.constexpr, R: tl.constexpr, RP: tl.constexpr, HAS_MASSES: tl.constexpr,
 ):  # fmt: skip
     """After a measurement of one start: the descent estimate, and at the end of an outer step all that follows."""
     s = tl.load(active + tl.program_id(0)).to(tl.int64)
@@ -67,7 +68,8 @@ def decide(
     tl.store(word + PHASE, ITERATE)
     if is_descent | (inner >= max_inner) | (iterations >= max_iter):
         before = tl.load(real + RELAXED)
-        energy, relaxed = _energies(T_r, B_r, column, is_column, lam_r, n, R)
+        whole = tl.load(shared + WHOLE) if HAS_MASSES else n
+        energy, relaxed = _energies(T_r, B_r, column, is_column, lam_r, whole, R)
         tl.store(real + ENERGY, energy)
         tl.store(real + RELAXED, relaxed)
         progress_at = _keep_best(word, real, column, is_column, shared, energy, outer, iterations, R)
@@ -114,11 +116,11 @@ def _descends(T_r, B_r, column, is_column, real, shared, squared_step, R: tl.con
 
 
 @triton.jit
-def _energies(T_r, B_r, column, is_column, lam_r, n, R: tl.constexpr):
-    """(P) of the partition and Σ E(f_r), both in the scaled weights."""
+def _energies(T_r, B_r, column, is_column, lam_r, whole, R: tl.constexpr):
+    """(P) of the partition and Σ E(f_r), both in the engine's units."""
     cut = tl.load(column + CUT * R, mask=is_column, other=0.0)
     size = tl.load(column + SIZE * R, mask=is_column, other=1.0)
-    room = tl.minimum(lam_r * size, n - size)
+    room = tl.minimum(lam_r * size, whole - size)
     energy = tl.sum(tl.where(room > 0, cut / tl.maximum(room, TINY), float("inf")), 0)
     relaxed = tl.sum(tl.where(B_r > 0, T_r / tl.maximum(B_r, TINY), float("inf")), 0)
     return energy, relaxed

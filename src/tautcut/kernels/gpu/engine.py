@@ -19,7 +19,7 @@ from tautcut.kernels import gpu
 from tautcut.kernels.batch import Limits
 from tautcut.kernels.gpu import programs, tables
 from tautcut.kernels.gpu.batch import GpuBatch
-from tautcut.kernels.gpu.layout import layout_of
+from tautcut.kernels.gpu.layout import exactly_summed, layout_of
 from tautcut.kernels.gpu.moves import GpuMoves
 from tautcut.kernels.gpu.spectral import GpuSpectral
 from tautcut.kernels.protocol import Measures, StepSizes
@@ -37,7 +37,10 @@ _BLOCKS_OF_PROGRAM = 4  # of rows that a program of `vary` sums up: fewer partia
 _MOST_PROGRAMS = 32768  # of `vary` to a start
 _SURVEY_TILE = 512  # values that a program of `survey` reads at a time
 _TILES_OF_PROGRAM = 4  # that a program of `survey` reads, before there are more tiles than _MOST_SURVEYORS can share
-_MOST_SURVEYORS = 8192  # programs of `survey` to a start
+_WEIGH_TILE = 64  # values that a warp of `weigh` reads at a time: its 16 sums of each column are 64 bits wide
+_TILES_WEIGHED = 16  # that a program of `weigh` reads
+_MOST_SURVEYORS = 8192  # programs of `survey` or `weigh` to a start
+_COLUMNS_OF_WARP = 256  # in `survey`: more columns would not fit a warp's registers
 _NORM_ROUNDS = 20  # of the power iteration that bounds ‖K‖₂, as in `gradient_norm`
 _SPARE = 0.9  # share of the free memory that a batch may take: torch and Triton need some too
 
@@ -61,7 +64,9 @@ class GpuKernels:
         self.device = torch.device(device or gpu.DEVICE)
         self.duals = getattr(torch, duals)
         scaled, self.weight_unit = problem.graph.scaled_weights()
-        _, self.mass_unit = problem.graph.scaled_masses()
+        masses, self.mass_unit = problem.graph.scaled_masses()
+        # All sums of masses are multiples of the grain.
+        self.masses, self.grain = exactly_summed(masses) if self.has_masses else (masses, 1.0)
         self.unit = self.weight_unit / self.mass_unit
         self.RP: int = max(2, triton.next_power_of_2(R))
         lanes = lanes or max(_FEWEST_LANES, _TILE // self.RP)
@@ -82,9 +87,21 @@ class GpuKernels:
             "hubs": layout.hubs.astype(np.int32),
             "fixed": problem.labels[order].astype(np.int32),
             "lam": problem.lam,
-            "rank": np.floor(problem.median_mass / self.mass_unit).astype(np.int32),
+            "masses": self.masses[order] if self.has_masses else np.zeros(1),
+            "bar": self.bar if self.has_masses else np.floor(problem.median_mass / self.mass_unit).astype(np.int32),
         }
         return {name: torch.from_numpy(np.ascontiguousarray(a)).to(self.device) for name, a in arrays.items()}
+
+    @property
+    def bar(self) -> FloatArray:
+        """`Problem.median_mass` in the masses that this engine adds up, below all of which it stays."""
+        bar = self.problem.median_mass * (self.total_mass / self.problem.total_mass)
+        return np.minimum(bar, self.total_mass - self.grain / 2)
+
+    @cached_property
+    def total_mass(self) -> float:
+        """The mass of all vertices in this engine's unit, of which they have one each on average."""
+        return float(self.masses.sum())
 
     @cached_property
     def lipschitz(self) -> float:
@@ -132,6 +149,10 @@ class GpuKernels:
     def has_hubs(self) -> bool:
         return self.layout.n_hubs > 0
 
+    @property
+    def has_masses(self) -> bool:
+        return not self.problem.graph.is_even
+
     # How many programs share a sum is set by the graph alone: the sum does not depend on the batch.
 
     @property
@@ -141,33 +162,42 @@ class GpuKernels:
     @property
     def n_surveyors(self) -> int:
         tiles = -(-self.problem.n_vertices // self.rows_surveyed)
-        wanted = min(_MOST_SURVEYORS, -(-tiles // _TILES_OF_PROGRAM))
+        wanted = min(_MOST_SURVEYORS, -(-tiles // (_TILES_WEIGHED if self.has_masses else _TILES_OF_PROGRAM)))
         return max(wanted, -(-tiles // int(tables.MOST_TILES.value)))
 
     @property
     def rows_surveyed(self) -> int:
-        """Rows that `survey` reads at a time."""
-        return max(1, _SURVEY_TILE // self.RP)
+        """Rows that `survey` or `weigh` reads at a time."""
+        return max(1, (_WEIGH_TILE if self.has_masses else _SURVEY_TILE) // self.RP)
+
+    @property
+    def survey_warps(self) -> int:
+        return max(1, self.RP // (_WEIGH_TILE if self.has_masses else _COLUMNS_OF_WARP))
 
     @property
     def shape(self) -> dict[str, Any]:
         """What every program on blocks of rows is compiled for."""
         return {
             "R": self.problem.n_clusters, "RP": self.RP, "V": self.layout.lanes, "E": self.unroll,
-            "IS_WEIGHTED": self.is_weighted, "HAS_HUBS": self.has_hubs, "num_warps": self.n_warps,
+            "IS_WEIGHTED": self.is_weighted, "HAS_HUBS": self.has_hubs, "HAS_MASSES": self.has_masses,
+            "num_warps": self.n_warps,
         }  # fmt: skip
 
     def bytes_of_start(self) -> int:
         """Memory that one start of a batch takes: P, four planes of F, the best F, as much to make them, and sums."""
         n, R = self.problem.n_vertices, self.problem.n_clusters
         duals = self.layout.n_slots * R * torch.empty(0, dtype=self.duals).element_size()
-        sums = (16 + 4 * tables.THRESHOLDS.value) * self.n_surveyors + 24 * self.n_varying
-        small = (sums + 4 * tables.CANDIDATES.value + 4 * self.layout.n_pieces) * R + 4 * self.layout.n_blocks
+        of_survey, of_candidate = (24 + 8 * tables.THRESHOLDS.value, 12) if self.has_masses else (
+            16 + 4 * tables.THRESHOLDS.value, 4)  # fmt: skip
+        sums = of_survey * self.n_surveyors + 24 * self.n_varying
+        small = (sums + of_candidate * tables.CANDIDATES.value + 4 * self.layout.n_pieces) * R
+        small += 4 * self.layout.n_blocks
         return int(duals + 10 * n * R * 4 + 2 * n * 4 + small)
 
     def bytes_of_graph(self) -> int:
         """Memory that the starts share."""
-        return int(self.layout.n_slots * (8 if self.is_weighted else 4) + 16 * self.problem.n_vertices)
+        of_vertex = 24 if self.has_masses else 16
+        return int(self.layout.n_slots * (8 if self.is_weighted else 4) + of_vertex * self.problem.n_vertices)
 
     def starts_that_fit(self, wanted: int = 1) -> int:
         """How many of the wanted starts the GPU's memory holds; refuses a graph of which not even one fits."""
@@ -231,7 +261,7 @@ class GpuKernels:
         return GpuBatch(self, starts, limits)
 
     def moves(self, smallest: FloatArray) -> GpuMoves:
-        """Greedy moves on hard partitions, in this engine's memory."""
+        """Greedy moves on hard partitions, in this engine's memory; bounds on masses are in the problem's unit."""
         return GpuMoves(self, smallest)
 
     def spectral(self) -> GpuSpectral:

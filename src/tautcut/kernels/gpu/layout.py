@@ -1,7 +1,8 @@
 """Where the vertices and edges of a graph lie in the GPU's memory. Vertices of like degree share a block; the edges
 of a block are stored step by step, the e-th edge of each of its vertices side by side, so that neighbouring lanes read
 neighbouring words. A row too long for that has a block of its own, its edges side by side; a hub, whose one program
-all others would wait for, has several, a piece of its edges in each. Plain NumPy.
+all others would wait for, has several, a piece of its edges in each. And masses, rounded so that they can be added up
+in any order. Plain NumPy.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from tautcut.arrays import Array, IntArray, SingleArray
+from tautcut.arrays import Array, FloatArray, IntArray, SingleArray
 from tautcut.graph import Graph
 
 WINDOW = 4096  # vertices among which rows are sorted by length: enough for even blocks, near enough for the cache
 LONG_ROW = 64  # edges: from here on, a vertex has a block of its own
 HUB_ROW = 2048  # edges: from here on, it is a hub; graphs of nearest neighbours have none (decision 0036)
 PIECE = 512  # edges of a hub in one block
+_DIGITS = 53  # binary, of a float64
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +107,17 @@ def layout_of(graph: Graph, weights: Array, *, lanes: int, unroll: int, near: Ar
         laid_weights[slot] = weights
     offsets, hubs = _cut_hubs(offsets, int(is_hub.sum()), steps=max(1, PIECE // (lanes * unroll)) * unroll)
     return Layout(order, offsets, neighbors, laid_weights, lanes, int(short.size), int(n_short_blocks), hubs)
+
+
+def exactly_summed(masses: FloatArray) -> tuple[FloatArray, float]:
+    """Masses of mean one as multiples of a power of two, none 0, and that power: float64 has every sum of them exactly.
+
+    So sums do not depend on their order, and what lies above, at and below a median adds up to everything. No mass
+    changes by more than 2⁻⁵¹ of all of them together (decision 0046).
+    """
+    grain = 2.0 ** (int(np.ceil(np.log2(2 * masses.size))) - _DIGITS)  # for twice the sum: the lightest are rounded up
+    rounded: FloatArray = np.maximum(np.round(masses / grain), 1.0) * grain
+    return rounded, grain
 
 
 def _cut_hubs(offsets: IntArray, n_hubs: int, *, steps: int) -> tuple[IntArray, IntArray]:

@@ -4,7 +4,8 @@ F ∈ [0, 1], so the bits of a value, read as an integer, are in the values' own
 and a distance is a number of values in between. `survey` reads F once: it counts the values at or above 16 thresholds,
 collects those in the bracket [LOW, HIGH) and sums those on either side of it. `select` sums up; if the bracket holds
 the median, it finds it among the candidates and sets a bracket for the next look, else one for another look at this F.
-What brackets and thresholds save was measured: decision 0020.
+What brackets and thresholds save was measured: decision 0020. Where vertices have masses, `weigh` takes the place of
+`survey`, and med_λ is the largest value such that it and those above have more mass than the bar (decision 0046).
 """
 # mypy: ignore-errors
 
@@ -15,8 +16,8 @@ import triton.language as tl
 
 # isort: off
 from tautcut.kernels.gpu.tables import (
-    B, BRACKETS, CANDIDATES, COLUMNS, CUT, DONE, FOUND, HIGH, LAST, LOW, MEDIAN, MISSES, MOVE, OTHERS, PHASE,
-    PLANES, SIZE, SLOT, T, TAKEN, THRESHOLDS, TIE, TOP, WORDS, total,
+    B, BRACKETS, CANDIDATES, COLUMNS, CUT, DONE, FOUND, HIGH, LAST, LOW, MEDIAN, MISSES, MOVE, OTHERS, PARTS, PHASE,
+    PLANES, SIZE, SLOT, T, TAKEN, THRESHOLDS, TIE, TOP, WHOLE, WORDS, total,
 )  # fmt: skip
 # isort: on
 
@@ -54,12 +55,14 @@ def _store_four_counts(packed, out, mask):
 
 @triton.jit
 def _collect(value, is_near, row, bracket, is_column, mine):
-    """Put the values near the median beside the others; in any order, so a shared counter will do."""
+    """Put the values near the median beside the others, in any order, so a shared counter will do; where, and which."""
     # Once there are more than fit, one more says nothing new.
     n_taken = tl.load(bracket + TAKEN, mask=is_column, other=0, volatile=True)
     is_near = is_near & (n_taken <= CANDIDATES)
     position = tl.atomic_add(bracket + TAKEN + row[:, None] * 0, 1, mask=is_near)
-    tl.store(mine + position, value, mask=is_near & (position < CANDIDATES))
+    has_room = is_near & (position < CANDIDATES)
+    tl.store(mine + position, value, mask=has_room)
+    return position, has_room
 
 
 @triton.jit
@@ -122,11 +125,72 @@ def survey(
 
 
 @triton.jit
-def select(
-    variations, sums, counts, candidates, brackets, columns, words, active, lam, rank, n,
-    G_VARY: tl.constexpr, G: tl.constexpr, R: tl.constexpr, WIDTH: tl.constexpr,
+def weigh(
+    X, masses, sums, counts, candidates, candidate_masses, brackets, words, active, n,
+    G: tl.constexpr, R: tl.constexpr, RP: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
-    """Sum up one column: T, cut, size; and med_λ, ∂B on ties and B, if the bracket holds the median."""
+    """What `survey` does where vertices have masses: the mass above each threshold, and the values near each λ-median.
+
+    Sums of masses are exact in float64 (`layout.exactly_summed`), so that their order does not matter. Ties may be more
+    than there is room for, and are counted: how many they are cannot be told by their mass.
+    """
+    s = tl.load(active + tl.program_id(1)).to(tl.int64)
+    if s < 0:
+        return
+    word = words + s * WORDS
+    if tl.load(word + PHASE) == DONE:
+        return
+    F = X + (s * PLANES + tl.load(word + SLOT)) * (n * R)
+    column = tl.arange(0, RP)
+    k = tl.arange(0, THRESHOLDS)
+    r = column[None, :]
+    is_column = r < R
+    bracket = brackets + (s * R + r) * BRACKETS
+    near = (s * R + r) * CANDIDATES
+    low_bits = tl.load(bracket + LOW, mask=is_column, other=0)
+    high_bits = tl.load(bracket + HIGH, mask=is_column, other=0)
+    low, high = low_bits.to(tl.float32, bitcast=True), high_bits.to(tl.float32, bitcast=True)
+    is_collected = high_bits - low_bits > 1  # a bracket of one value needs no candidates to find it
+    there = brackets + (s * R + column[:, None]) * BRACKETS + k[None, :]
+    thresholds = tl.load(there, mask=(column < R)[:, None] & (k >= 0)[None, :], other=TOP).to(tl.float32, bitcast=True)
+    above = tl.zeros([ROWS, RP], tl.float64)
+    below = tl.zeros([ROWS, RP], tl.float64)
+    inside = tl.zeros([ROWS, RP], tl.int32)
+    reached = tl.zeros([RP, THRESHOLDS], tl.float64)
+    for first in range(tl.program_id(0) * ROWS, n, G * ROWS):
+        row = first + tl.arange(0, ROWS)
+        counted = (row < n)[:, None] & is_column
+        value = tl.load(F + (row[:, None] * R + r), mask=counted, other=-1.0)  # −1 reaches no threshold
+        mass = tl.load(masses + row, mask=row < n, other=0.0)
+        weighed = mass[:, None] * value
+        above += tl.where(value >= high, weighed, 0.0)
+        below += tl.where(counted & (value < low), weighed, 0.0)
+        reached += tl.sum(tl.where(value[:, :, None] >= thresholds[None, :, :], mass[:, None, None], 0.0), 0)
+        is_inside = counted & (value >= low) & (value < high)
+        inside += is_inside.to(tl.int32)
+        is_near = is_inside & is_collected
+        if tl.max(tl.max(is_near.to(tl.int32), 1), 0) > 0:
+            position, has_room = _collect(value, is_near, row, bracket, is_column, candidates + near)
+            heavy = tl.broadcast_to(mass[:, None], (ROWS, RP))
+            tl.store(candidate_masses + near + position, heavy, mask=has_room)
+    mask = column < R
+    out = sums + (s * 3 * R + column) * G + tl.program_id(0)
+    tl.store(out, tl.sum(above, 0), mask=mask)
+    tl.store(out + R * G, tl.sum(below, 0), mask=mask)
+    tl.store(out + 2 * R * G, tl.sum(inside, 0).to(tl.float64), mask=mask)
+    out = counts + ((s * R + column[:, None]) * G + tl.program_id(0)) * THRESHOLDS + k[None, :]
+    tl.store(out, reached, mask=mask[:, None] & (k >= 0)[None, :])
+
+
+@triton.jit
+def select(
+    variations, sums, counts, candidates, candidate_masses, brackets, columns, words, active, lam, bar, shared, n,
+    G_VARY: tl.constexpr, G: tl.constexpr, R: tl.constexpr, WIDTH: tl.constexpr, HAS_MASSES: tl.constexpr,
+):  # fmt: skip
+    """Sum up one column: T, cut, size; and med_λ, ∂B on ties and B, if the bracket holds the median.
+
+    What is said of numbers of values (n_…) holds of their masses where there are such.
+    """
     r = tl.program_id(0)
     s = tl.load(active + tl.program_id(1)).to(tl.int64)
     if s < 0:
@@ -152,8 +216,8 @@ def select(
     reached = _reached(counts + (s * R + r) * G * THRESHOLDS, k, G, WIDTH)
     n_low = tl.sum(tl.where(k == LOW, reached, 0), 0)
     n_high = tl.sum(tl.where(k == HIGH, reached, 0), 0)
-    k0 = tl.load(rank + r)  # the median is the (k0 + 1)-th largest
-    holds = (n_low > k0) & (n_high <= k0)
+    bar_r = tl.load(bar + r)  # the median is the largest value that more than this reach
+    holds = (n_low > bar_r) & (n_high <= bar_r)
     is_found = holds & ((taken <= CANDIDATES) | (high - low == 1))
     tl.store(column + FOUND * R, tl.where(is_found, 1.0, 0.0).to(tl.float64))
     if is_found:
@@ -161,14 +225,20 @@ def select(
         n_kept = tl.where(high - low == 1, 0, taken)
         value = tl.load(candidates + (s * R + r) * CANDIDATES + c, mask=c < n_kept, other=-1.0)
         bits = tl.where(c < n_kept, value.to(tl.int32, bitcast=True), -1)
-        found = _bisect(bits, low, high, n_high, k0)
-        n_above = n_high + tl.sum((bits > found).to(tl.int32), 0)
-        n_below = n - n_low + tl.sum(((bits >= 0) & (bits < found)).to(tl.int32), 0)
-        n_level = n - n_above - n_below
-        whole = tl.where(c < n_kept, (value.to(tl.float64) * FIXED_POINT).to(tl.int64), 0)
-        high_part = tl.sum(tl.where(bits > found, whole, 0), 0).to(tl.float64) / FIXED_POINT
-        low_part = tl.sum(tl.where(bits < found, whole, 0), 0).to(tl.float64) / FIXED_POINT
-        summed = sums + (s * 2 * R + r) * G
+        mass, everything = c, n  # without masses, the first is not used
+        if HAS_MASSES:
+            mass = tl.load(candidate_masses + (s * R + r) * CANDIDATES + c, mask=c < n_kept, other=0.0)
+            everything = tl.load(shared + WHOLE)
+        found = _bisect(bits, mass, low, high, n_high, bar_r, HAS_MASSES)
+        n_above = n_high + _tally(bits > found, mass, HAS_MASSES)
+        n_below = everything - n_low + _tally((bits >= 0) & (bits < found), mass, HAS_MASSES)
+        n_level = everything - n_above - n_below
+        parts = tl.load(shared + PARTS) if HAS_MASSES else FIXED_POINT
+        weighed = mass * value if HAS_MASSES else value.to(tl.float64)
+        whole = tl.where(c < n_kept, (weighed * parts).to(tl.int64), 0)
+        high_part = tl.sum(tl.where(bits > found, whole, 0), 0).to(tl.float64) / parts
+        low_part = tl.sum(tl.where(bits < found, whole, 0), 0).to(tl.float64) / parts
+        summed = sums + (s * (3 if HAS_MASSES else 2) * R + r) * G
         sum_above = total(summed, G, WIDTH) + high_part
         sum_below = total(summed + R * G, G, WIDTH) + low_part
         lam_r = tl.load(lam + r)
@@ -176,17 +246,24 @@ def select(
         balance = lam_r * (sum_above - n_above * median) + (n_below * median - sum_below)
         tl.store(column + MEDIAN * R, median)
         tl.store(column + B * R, tl.maximum(balance, 0.0))  # a constant column may round to less than nothing
-        tl.store(column + TIE * R, (n_below - lam_r * n_above) / n_level)
-        _set_bracket(bracket, found, last, move, low, high, taken, n_level)
+        tie = (n_below - lam_r * n_above) / n_level
+        n_ties = n_level
+        if HAS_MASSES:
+            # A bar that rounding has moved past a very light vertex makes a large tie of a small difference.
+            tie = tl.minimum(tl.maximum(tie, -1.0), lam_r)
+            among = _tally(bits == found, mass, False)
+            n_ties = tl.where(n_kept > 0, among, total(summed + 2 * R * G, G, WIDTH).to(tl.int32))
+        tl.store(column + TIE * R, tie)
+        _set_bracket(bracket, found, last, move, low, high, taken, n_ties)
     else:
-        _narrow_bracket(bracket, reached, thresholds, k0)
+        _narrow_bracket(bracket, reached, thresholds, bar_r)
 
 
 @triton.jit
 def _reached(counts, k, G: tl.constexpr, WIDTH: tl.constexpr):
-    """How many values of the column lie at or above each threshold: the sum over the programs of `survey`."""
+    """How many values (or what mass) of the column lie at or above each threshold: the sum over the programs."""
     i = tl.arange(0, WIDTH // 2)[:, None]
-    totals = tl.zeros([WIDTH // 2, THRESHOLDS], tl.int32)
+    totals = tl.zeros([WIDTH // 2, THRESHOLDS], counts.dtype.element_ty)
     for first in range(0, G, WIDTH // 2):
         mine = counts + (first + i) * THRESHOLDS
         totals += tl.load(mine + k[None, :], mask=(first + i < G) & (k >= 0)[None, :], other=0)
@@ -194,23 +271,32 @@ def _reached(counts, k, G: tl.constexpr, WIDTH: tl.constexpr):
 
 
 @triton.jit
-def _bisect(bits, low, high, n_high, k0):
-    """The bits of the median: the largest that more than k0 values reach; n_high lie above the bracket."""
+def _tally(chosen, mass, HAS_MASSES: tl.constexpr):
+    """How many candidates are chosen, or what mass."""
+    if HAS_MASSES:
+        return tl.sum(tl.where(chosen, mass, 0.0), 0)
+    else:
+        return tl.sum(chosen.to(tl.int32), 0)
+
+
+@triton.jit
+def _bisect(bits, mass, low, high, n_high, bar, HAS_MASSES: tl.constexpr):
+    """The bits of the median: the largest that more than the bar reach; n_high lie above the bracket."""
     found, beyond = low, high
     while beyond - found > 1:
         middle = found + (beyond - found) // 2
-        is_lower = n_high + tl.sum((bits >= middle).to(tl.int32), 0) > k0
+        is_lower = n_high + _tally(bits >= middle, mass, HAS_MASSES) > bar
         found = tl.where(is_lower, middle, found)
         beyond = tl.where(is_lower, beyond, middle)
     return found
 
 
 @triton.jit
-def _set_bracket(bracket, found, last, move, low, high, taken, n_level):
+def _set_bracket(bracket, found, last, move, low, high, taken, n_ties):
     """The bracket of the next look: a few times as far as the median has moved of late, if candidates still fit."""
     move = tl.maximum(tl.abs(found - last), (move * FADING).to(tl.int32))
-    room = CANDIDATES // 2 - n_level  # half of it, because values are denser here and there; all ties are candidates
-    share = room.to(tl.float64) / tl.maximum(taken - n_level, 1)
+    room = CANDIDATES // 2 - n_ties  # half of it, because values are denser here and there; all ties are candidates
+    share = room.to(tl.float64) / tl.maximum(taken - n_ties, 1)
     reach = (((high - low) // 2).to(tl.float64) * tl.minimum(share, MOST_WIDENING)).to(tl.int64)
     reach = tl.minimum(reach, move.to(tl.int64) * MOVES_AHEAD)
     reach = tl.minimum(tl.maximum(reach, NEAREST_REACH), FURTHEST_REACH).to(tl.int32)
@@ -228,13 +314,13 @@ def _set_bracket(bracket, found, last, move, low, high, taken, n_level):
 
 
 @triton.jit
-def _narrow_bracket(bracket, reached, thresholds, k0):
+def _narrow_bracket(bracket, reached, thresholds, bar):
     """The bracket of another look at the same F: between the tightest thresholds on either side of the median.
 
     Other thresholds lie evenly between them, and one next to the lower end, where ties (zeros above all) may crowd.
     """
-    low = tl.max(tl.where(reached > k0, thresholds, 0), 0)
-    high = tl.min(tl.where(reached <= k0, thresholds, TOP), 0)
+    low = tl.max(tl.where(reached > bar, thresholds, 0), 0)
+    high = tl.min(tl.where(reached <= bar, thresholds, TOP), 0)
     step = (high - low) // OTHERS
     tl.store(bracket + 0, low + 1)
     for j in tl.static_range(1, OTHERS):

@@ -20,21 +20,27 @@ _MAX_ROUNDS = 40  # of moves made together: a bound, for partitions that go back
 _FEWER = 4  # by which a set of moves is divided when (P) has not fallen
 _LOWER = 1 - 1e-9  # (P) has fallen if it is below this share of itself: sums in float32 round
 _SMOOTHINGS = 60  # steps of the random walk that make noise a smooth function on a cluster
-_TOO_SMALL = 1e12  # added to (P) where a cluster is smaller than it may be: more than any (P) in the scaled weights
+_TOO_SMALL = 1e12  # added to (P) where a cluster is smaller than it may be: more than any (P) in the engine's units
 _TINY = 1e-30  # keeps a quotient that is 0 / 0 at zero: a vertex without edges in its cluster
+_EMPTY = 1e-9  # the denominator of an empty cluster's term: it costs more than any other, and is finite
 
 
 class GpuMoves:
-    """Moves on one problem; no cluster shrinks below `smallest`."""
+    """Moves on one problem; no cluster shrinks below `smallest`, a mass in the problem's unit. Other masses are in the
+    engine's, and their sums exact (`layout.exactly_summed`), in whatever order a GPU adds them up.
+    """
 
     def __init__(self, kernels: GpuKernels, smallest: FloatArray) -> None:
         self._kernels = kernels
         problem = kernels.problem
         self._n, self._R = problem.n_vertices, problem.n_clusters
+        self._masses = kernels.tensors["masses"] if kernels.has_masses else None
         self._degrees = kernels.in_rows((problem.graph.degrees / kernels.weight_unit)[:, None])[:, 0]
         self._is_free = kernels.tensors["fixed"] < 0
         self._lam = torch.from_numpy(problem.lam).to(kernels.device)
-        self._smallest = torch.from_numpy(np.asarray(smallest, dtype=np.float64)).to(kernels.device)
+        # Less by half a grain, or rounding would forbid a cluster of just that mass.
+        least = np.asarray(smallest, dtype=np.float64) / kernels.mass_unit - kernels.grain / 2
+        self._smallest = torch.from_numpy(least).to(kernels.device)
         self._half = torch.from_numpy(np.random.default_rng(0).integers(0, 2, self._n)).to(kernels.device)
         self._columns = torch.arange(self._R, device=kernels.device)
 
@@ -47,25 +53,28 @@ class GpuMoves:
         return (1 - softness) * self._indicator(labels) + softness / self._R
 
     def mix(self, first: torch.Tensor, second: torch.Tensor, softness: float) -> torch.Tensor:
-        """A start half way between two partitions, whose clusters are paired so that they share most vertices."""
-        shared = self._indicator(first[None])[0].T @ self._indicator(second[None])[0]
+        """A start half way between two partitions, whose clusters are paired so that they share most mass."""
+        of_second = self._indicator(second[None])[0]
+        if self._masses is not None:
+            of_second *= self._masses[:, None].float()
+        shared = self._indicator(first[None])[0].T @ of_second
         rows, columns = linear_sum_assignment(-shared.cpu().numpy())
         names = torch.from_numpy(rows[np.argsort(columns)]).to(second.device)
         return self.soften(torch.stack([first, names[second]]), softness).mean(dim=0)
 
     def energies(self, labels: torch.Tensor) -> FloatArray:
-        """(P) in the scaled weights; far above any other where a cluster is smaller than it may be."""
-        cut, sizes, _ = self._costs(labels)
-        is_small = (sizes < self._smallest).any(dim=1)
-        energies: FloatArray = (self._terms(cut, sizes).sum(dim=1) + _TOO_SMALL * is_small).cpu().numpy()
+        """(P) in the engine's units; far above any other where a cluster is smaller than it may be."""
+        cut, masses, _ = self._costs(labels)
+        is_small = (masses < self._smallest).any(dim=1)
+        energies: FloatArray = (self._terms(cut, masses).sum(dim=1) + _TOO_SMALL * is_small).cpu().numpy()
         return energies
 
     def clusters(self, labels: torch.Tensor) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Cut and size of each cluster of one partition, and the weight between each two of them."""
-        cut, sizes, towards = self._costs(labels[None])
+        """Cut and mass of each cluster of one partition, and the weight between each two of them."""
+        cut, masses, towards = self._costs(labels[None])
         between = self._indicator(labels[None])[0].T @ towards[0]
         between.fill_diagonal_(0.0)
-        return cut[0].cpu().numpy(), sizes[0].cpu().numpy(), between.double().cpu().numpy()
+        return cut[0].cpu().numpy(), masses[0].cpu().numpy(), between.double().cpu().numpy()
 
     def descend(self, labels: torch.Tensor) -> torch.Tensor:
         """Move vertices while that lowers (P); fixed ones stay.
@@ -130,11 +139,16 @@ class GpuMoves:
             x = 0.5 * (x + inside * self._towards(x) / degrees.clamp_min(_TINY))
             x = inside * (x - (weights * x).sum(dim=1, keepdim=True) / total)
             x = x / x.abs().amax(dim=1, keepdim=True).clamp_min(_TINY)
-        n_members = members.sum(dim=1)
-        wanted = (torch.from_numpy(shares).to(labels.device) * n_members).long().clamp_min(1)
+        n_members, share = members.sum(dim=1), torch.from_numpy(shares).to(labels.device)
+        places = _places(torch.where(members, x[0].T, -torch.inf))
+        if self._masses is None:
+            wanted = (share * n_members).long().clamp_min(1)
+        else:  # as many as have no more than that share of the mass
+            mass = members * self._masses
+            up_to = torch.empty_like(mass).scatter_(1, places, mass).cumsum(dim=1)
+            wanted = (up_to <= (share * mass.sum(dim=1))[:, None]).sum(dim=1).clamp_min(1)
         wanted = torch.minimum(wanted, n_members - 1)
-        is_split = members & (_places(torch.where(members, x[0].T, -torch.inf)) < wanted[:, None])
-        return torch.where(is_split, b, labels)
+        return torch.where(members & (places < wanted[:, None]), b, labels)
 
     def _indicator(self, labels: torch.Tensor) -> torch.Tensor:
         return (labels[:, :, None] == self._columns).float()
@@ -145,41 +159,71 @@ class GpuMoves:
         return product.addcmul_(self._degrees[None, :, None], X)
 
     def _costs(self, labels: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Cut and size of each cluster, and the weight from each row towards each cluster."""
+        """Cut and mass of each cluster, and the weight from each row towards each cluster."""
         Y = self._indicator(labels)
         # −L Y is, in the column of a row's own cluster, the weight of its edges that leave: added up, nothing cancels.
         product = self._kernels.minus_laplacian(Y, self._kernels.tensors["weights"])
         cut = -(Y * product).sum(dim=1, dtype=torch.float64)
-        return cut, Y.sum(dim=1, dtype=torch.float64), product.addcmul_(self._degrees[None, :, None], Y)
+        return cut, self._masses_of(labels, Y), product.addcmul_(self._degrees[None, :, None], Y)
 
-    def _room(self, sizes: torch.Tensor) -> torch.Tensor:
-        return torch.minimum(self._lam * sizes, self._n - sizes)
+    def _masses_of(self, labels: torch.Tensor, indicator: torch.Tensor) -> torch.Tensor:
+        if self._masses is None:
+            return indicator.sum(dim=1, dtype=torch.float64)
+        masses = torch.zeros(len(labels), self._R, dtype=torch.float64, device=labels.device)
+        return masses.scatter_add_(1, labels.long(), self._masses.expand(labels.shape))
 
-    def _terms(self, cut: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
-        room = self._room(sizes)
+    def _room(self, masses: torch.Tensor) -> torch.Tensor:
+        return torch.minimum(self._lam * masses, self._kernels.total_mass - masses)
+
+    def _terms(self, cut: torch.Tensor, masses: torch.Tensor) -> torch.Tensor:
+        room = self._room(masses)
         return torch.where(room > 0, cut / room, torch.inf)
 
     def _best_moves(
-        self, labels: torch.Tensor, cut: torch.Tensor, sizes: torch.Tensor, towards: torch.Tensor
+        self, labels: torch.Tensor, cut: torch.Tensor, masses: torch.Tensor, towards: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """By how much (P) falls if a row alone goes to its best other cluster, and that cluster.
 
-        The term of a cluster whose size changes by one falls by `level` − `slope` × (the change of its cut).
+        The term of a cluster whose mass changes falls by `level` − `slope` × (the change of its cut).
         """
-
-        def change(by: float) -> tuple[torch.Tensor, torch.Tensor]:
-            after = self._room(sizes + by).clamp_min(1e-9)  # an empty cluster costs more than any other, and is finite
-            return (self._terms(cut, sizes) - cut / after).float(), (1.0 / after).float()
-
         crossing = self._degrees[None, :, None] - 2 * towards  # how the cut changes when the row joins
-        level, slope = change(1.0)
-        joining = level[:, None, :] - crossing * slope[:, None, :]
-        gain, target = joining.scatter(2, labels[:, :, None], -torch.inf).max(dim=2)
-        level, slope = change(-1.0)
+        level, slope = self._joined(cut, masses)
+        gain, target = (level - crossing * slope).scatter(2, labels[:, :, None], -torch.inf).max(dim=2)
+        level, slope, left = self._left(labels, cut, masses)
         own = crossing.gather(2, labels[:, :, None])[:, :, 0]
-        gain = gain + level.gather(1, labels) + own * slope.gather(1, labels)
-        may_leave = (sizes - 1 >= self._smallest).gather(1, labels) & self._is_free
+        gain = gain + level + own * slope
+        may_leave = (left >= self._smallest[labels]) & self._is_free
         return torch.where(may_leave, gain, 0.0), target
+
+    def _joined(self, cut: torch.Tensor, masses: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """`level` and `slope` of each cluster when a row joins it: (start, row, cluster), one row if all are alike."""
+        if self._masses is None:
+            after = self._room(masses + 1.0).clamp_min(_EMPTY)
+            return (self._terms(cut, masses) - cut / after).float()[:, None], (1.0 / after).float()[:, None]
+        # In float32, because there is one for each row. So what the row adds to the room is found without subtracting
+        # large numbers: of λ m(A) and m(Aᶜ), one is the room now, and the other exceeds it by so much.
+        room = self._room(masses)
+        excess = (self._lam * masses - room).float()[:, None]
+        excess_outside = (self._kernels.total_mass - masses - room).float()[:, None]
+        mass = self._masses[:, None].float()
+        added = torch.minimum(excess + self._lam.float() * mass, excess_outside - mass)
+        slope = 1.0 / (room.float()[:, None] + added).clamp_min(_EMPTY)
+        level = torch.where((room > 0)[:, None], (cut / room).float()[:, None] * added * slope, torch.inf)
+        return level, slope
+
+    def _left(
+        self, labels: torch.Tensor, cut: torch.Tensor, masses: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """`level`, `slope` and remaining mass of each row's own cluster when it leaves: (start, row)."""
+        terms = self._terms(cut, masses)
+        if self._masses is None:
+            after = self._room(masses - 1.0).clamp_min(_EMPTY)
+            level, slope = (terms - cut / after).float(), (1.0 / after).float()
+            return level.gather(1, labels), slope.gather(1, labels), (masses - 1.0).gather(1, labels)
+        left = masses.gather(1, labels) - self._masses
+        after = torch.minimum(self._lam[labels] * left, self._kernels.total_mass - left).clamp_min(_EMPTY)
+        level = terms.gather(1, labels) - cut.gather(1, labels) / after
+        return level.float(), (1.0 / after).float(), left
 
 
 def _places(values: torch.Tensor) -> torch.Tensor:

@@ -66,10 +66,11 @@ def _project(x, r, R: tl.constexpr):
 
 @triton.jit
 def iterate(
-    X, P, labels, norms, partials, words, reals, columns, active, offsets, neighbors, weights, owners, hubs, fixed,
+    X, P, labels, norms, partials, words, reals, columns, active, offsets, neighbors, weights, owners, hubs, fixed, masses,
     n, n_short, n_short_blocks, n_whole_blocks, n_blocks, n_slots,
     R: tl.constexpr, RP: tl.constexpr, V: tl.constexpr, E: tl.constexpr,
-    IS_WEIGHTED: tl.constexpr, HAS_HUBS: tl.constexpr, HAS_LABELS: tl.constexpr, FINISHES: tl.constexpr,
+    IS_WEIGHTED: tl.constexpr, HAS_HUBS: tl.constexpr, HAS_MASSES: tl.constexpr, HAS_LABELS: tl.constexpr,
+    FINISHES: tl.constexpr,
 ):  # fmt: skip
     """One inner iteration on one block of one start; leaves F, F̄, P, argmax labels and the block's ‖F − F^k‖².
 
@@ -123,7 +124,10 @@ def iterate(
         divergence = tl.zeros([V, RP], tl.float32) + tl.sum(divergence, 0)[None, :]
 
     start = tl.load(F_k + there, mask=is_column, other=0.0)
-    target = start + _pull(start, column, is_column, R)
+    pull = _pull(start, column, is_column, R)
+    if HAS_MASSES:
+        pull = pull * tl.load(masses + row).to(tl.float32)[:, None]
+    target = start + pull
     old = tl.load(F_old + there, mask=is_column, other=0.0)
     new = _project((old - tau * scale * divergence + tau * target) / (1.0 + tau), r, R)
     if HAS_LABELS:
@@ -184,7 +188,7 @@ def _add_pieces(parts, hub, n_whole_blocks, r, R: tl.constexpr, RP: tl.constexpr
 
 @triton.jit
 def _pull(start, column, is_column, R: tl.constexpr):
-    """G − F^k = Δ ∂B(F^k) D_E: one of three values, above, at and below the median."""
+    """G − F^k = Δ ∂B(F^k) D_E of a unit of mass: one of three values, above, at and below the median."""
     median = tl.load(column + MEDIAN_K * R, mask=is_column, other=0.0).to(tl.float32)
     up = tl.load(column + UP * R, mask=is_column, other=0.0).to(tl.float32)
     level = tl.load(column + LEVEL * R, mask=is_column, other=0.0).to(tl.float32)
@@ -194,12 +198,12 @@ def _pull(start, column, is_column, R: tl.constexpr):
 
 @triton.jit
 def vary(
-    X, labels, variations, norms, steps, words, active, offsets, neighbors, weights, owners,
+    X, labels, variations, norms, steps, words, active, offsets, neighbors, weights, owners, masses,
     n, n_short, n_short_blocks, n_blocks,
     G: tl.constexpr, R: tl.constexpr, RP: tl.constexpr, V: tl.constexpr, E: tl.constexpr,
-    IS_WEIGHTED: tl.constexpr, HAS_HUBS: tl.constexpr,
+    IS_WEIGHTED: tl.constexpr, HAS_HUBS: tl.constexpr, HAS_MASSES: tl.constexpr,
 ):  # fmt: skip
-    """T, cut and size of each cluster, and ‖F − F^k‖², over every G-th block of one start.
+    """T, cut and size (or mass) of each cluster, and ‖F − F^k‖², over every G-th block of one start.
 
     An edge is seen from both ends: T comes out twice as large, and a cut once for each of its two clusters. A start
     that looks again (MISSES > 0) has all this from its first look.
@@ -216,7 +220,7 @@ def vary(
     is_column = r < R
     variation = tl.zeros([V, RP], tl.float32)
     cut = tl.zeros([V, RP], tl.float32)
-    size = tl.zeros([V, RP], tl.float32)
+    size = tl.zeros([V, RP], tl.float64 if HAS_MASSES else tl.float32)
     squared_step = tl.zeros([], tl.float64)
     for block in range(tl.program_id(0), n_blocks, G):
         squared_step += tl.load(norms + s * n_blocks + block)
@@ -240,7 +244,10 @@ def vary(
             place += E * V
         is_mine = label[:, None] == r
         cut += tl.where(is_mine, crossing[:, None], 0.0)
-        size += (is_mine & counts[:, None]).to(tl.float32)
+        if HAS_MASSES:
+            size += tl.where(is_mine & counts[:, None], tl.load(masses + row)[:, None], 0.0)
+        else:
+            size += (is_mine & counts[:, None]).to(tl.float32)
     out = variations + (s * 3 * R + tl.arange(0, RP)) * G + tl.program_id(0)
     mask = tl.arange(0, RP) < R
     tl.store(out, tl.sum(variation.to(tl.float64), 0), mask=mask)

@@ -48,8 +48,9 @@ TOP = tl.constexpr(0x3F800001)  # the bits of 1.0, and one: above every value of
 MOST_TILES = tl.constexpr(255)  # tiles that a program of `survey` reads: it counts in bytes
 MOST_MISSES = tl.constexpr(64)  # looks in a row; each divides a bracket by 14 or more, so that eight find any number
 
-# Reals that all starts share.
-LIPSCHITZ, TOL, EPSILON, PROGRESS = (tl.constexpr(i) for i in range(4))
+# Reals that all starts share. Where vertices have masses: the mass of all, and in how many parts of a unit the products
+# of masses and candidates are added up.
+LIPSCHITZ, TOL, EPSILON, PROGRESS, WHOLE, PARTS = (tl.constexpr(i) for i in range(6))
 
 SUM_WIDTH = tl.constexpr(512)  # partial sums that are added up at a time
 
