@@ -25,6 +25,8 @@ from tautcut.problem import Problem  # noqa: E402
 DEVICE = "cuda" if HAS_GPU else "cpu"
 TOLERANCE = {"T": 1e-6, "B": 2e-6, "median": 0.0, "tie": 1e-12, "squared_step": 1e-5, "cut": 1e-6, "F": 2e-5}
 N = 48
+# Clusters, whether there are weights, and the kind of masses, for `labelled_problem`.
+MIXED = [(2, False, None), (3, True, None), (10, False, None), (2, False, "few"), (3, True, "wide"), (10, False, "one")]
 
 needs_gpu = pytest.mark.skipif(not HAS_GPU, reason="needs an NVIDIA GPU")
 
@@ -40,9 +42,21 @@ def kernels_of(problem: Problem, **options: object) -> engine.GpuKernels:
     return engine.GpuKernels(problem, device=DEVICE, **options)
 
 
-def labelled_problem(R: int, *, is_weighted: bool, n_labelled: int = 5) -> Problem:
+def masses_of(kind: str, n_vertices: int) -> np.ndarray:
+    """Masses that an engine may find hard."""
+    rng = np.random.default_rng(n_vertices)
+    return {
+        "even": np.full(n_vertices, 0.3),
+        "few": rng.integers(1, 4, n_vertices).astype(np.float64),  # ties between sums of masses
+        "wide": 10 ** rng.uniform(-3, 3, n_vertices),
+        "one": np.where(np.arange(n_vertices) == n_vertices // 3, 100.0 * n_vertices, 1.0),  # has nearly all of it
+    }[kind]
+
+
+def labelled_problem(R: int, *, is_weighted: bool, n_labelled: int = 5, masses: str | None = None) -> Problem:
     """A problem on a random graph with isolated vertices, with one λ for each cluster and some labels fixed."""
     graph = random_graph(N, 4 * N, seed=R, is_weighted=is_weighted, n_isolated=2)
+    graph = graph if masses is None else graph.with_masses(masses_of(masses, N))
     rng = np.random.default_rng(R)
     labels = np.full(N, -1)
     labels[rng.choice(N, n_labelled, replace=False)] = rng.integers(0, R, n_labelled)

@@ -59,6 +59,7 @@ class StandInGpu:
         self.order = np.random.default_rng(1).permutation(self.problem.n_vertices)
         self.reference = ReferenceKernels(self.problem)
         self.unit, self.weight_unit = self.reference.unit, self.reference.weight_unit
+        self.mass_unit = self.weight_unit / self.unit
 
     def starts_that_fit(self, wanted: int = 1) -> int:
         return min(self.room, wanted)
@@ -97,7 +98,7 @@ class StandInGpu:
 
 @dataclass(frozen=True, eq=False)
 class StandInMoves:
-    """What `GpuMoves` offers, one partition at a time."""
+    """What `GpuMoves` offers, one partition at a time; `smallest` is in the problem's unit of mass."""
 
     kernels: StandInGpu
     smallest: np.ndarray
@@ -125,7 +126,8 @@ class StandInMoves:
 
     def mix(self, first: Rows, second: Rows, softness: float) -> Rows:
         R = self._problem.n_clusters
-        shared = np.eye(R)[np.asarray(first)].T @ np.eye(R)[np.asarray(second)]
+        masses = self._problem.graph.masses[self.kernels.order, None]
+        shared = np.eye(R)[np.asarray(first)].T @ (masses * np.eye(R)[np.asarray(second)])
         rows, columns = linear_sum_assignment(-shared)
         names = rows[np.argsort(columns)]
         both = np.stack([np.asarray(first), names[np.asarray(second)]])
@@ -137,9 +139,9 @@ class StandInMoves:
 
     def clusters(self, labels: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         problem, unit, one = self._problem, self.kernels.weight_unit, self.kernels.in_graph_order(labels)
-        sizes = np.bincount(one, minlength=problem.n_clusters).astype(np.float64)
+        masses = problem.partition(one).masses / self.kernels.mass_unit
         between = weights_between(self._level, one, problem.n_clusters)
-        return cuts(problem.graph, one, problem.n_clusters) / unit, sizes, between / unit
+        return cuts(problem.graph, one, problem.n_clusters) / unit, masses, between / unit
 
     def descend(self, labels: Rows) -> Rows:
         if not len(labels):
@@ -163,8 +165,10 @@ class StandInMoves:
             for _ in range(60):
                 x = 0.5 * (x + inside @ x / degrees)
                 x = x - (degrees * x).sum() / degrees.sum() if members.size else x
-            wanted = min(max(1, int(share * members.size)), members.size - 1)
-            one[members[np.argsort(-x, kind="stable")[: max(wanted, 0)]]] = b
+            order = members[np.argsort(-x, kind="stable")]
+            up_to = np.cumsum(self._problem.graph.masses[order])
+            wanted = min(max(1, int((up_to <= share * up_to[-1:]).sum())), members.size - 1)
+            one[order[: max(wanted, 0)]] = b
         return self._rows(made)
 
 

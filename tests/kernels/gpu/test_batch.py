@@ -10,6 +10,7 @@ from gpu_or_interpreter import (
     engine,
     kernels_of,
     labelled_problem,
+    masses_of,
     needs_gpu,
     random_starts,
 )
@@ -27,9 +28,12 @@ from tautcut.problem import Problem
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Triton's interpreter
 
 
+GRAPH = random_graph(40, 120, seed=5, is_weighted=True, n_isolated=0)
+
+
 @pytest.fixture
 def small() -> Problem:
-    return Problem(random_graph(40, 120, seed=5, is_weighted=True, n_isolated=0), 3)
+    return Problem(GRAPH, 3)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +44,9 @@ def small() -> Problem:
         (StopRule(tol=0.0, max_iter=60, patience=2, max_inner=3), Status.SETTLED),
     ],
 )
-def test_a_run_is_the_reference_run(small: Problem, stop: StopRule, status: Status):
+@pytest.mark.parametrize("masses", ["even", "few"])
+def test_a_run_is_the_reference_run(stop: StopRule, status: Status, masses: str):
+    small = Problem(GRAPH.with_masses(masses_of(masses, 40)), 3)
     F = random_starts(small, 1)
     found = run_batch(small, F, kernels_of(small), stop=stop).best
     expected = run(small, F[0], ReferenceKernels(small), stop=stop)
@@ -83,11 +89,14 @@ def test_half_precision_duals_give_the_same_partition(small: Problem):
     assert found.partition.energy == pytest.approx(expected.partition.energy, rel=0.02)
 
 
-@pytest.mark.parametrize("has_labels", [False, True])
-@pytest.mark.parametrize("is_weighted", [False, True])
-def test_a_batch_goes_the_way_of_the_reference_batch(is_weighted: bool, has_labels: bool):
+@pytest.mark.parametrize(
+    ("is_weighted", "n_labelled", "masses"),
+    [(False, 0, None), (True, 0, None), (False, 5, None), (True, 5, None),
+     (False, 0, "wide"), (True, 5, "few"), (True, 0, "one"), (False, 5, "wide")],
+)  # fmt: skip
+def test_a_batch_goes_the_way_of_the_reference_batch(is_weighted: bool, n_labelled: int, masses: str | None):
     """Round by round: where a start has ended an outer step, it stands where the oracle's start stood after it."""
-    problem = labelled_problem(3, is_weighted=is_weighted, n_labelled=5 if has_labels else 0)
+    problem = labelled_problem(3, is_weighted=is_weighted, n_labelled=n_labelled, masses=masses)
     stop = StopRule(tol=0.0, max_iter=9, max_inner=4)
     F, gpu = random_starts(problem, 3), kernels_of(problem)
     ours: GpuBatch = gpu.batch(gpu.feasible(F), limits_of(stop))
@@ -174,32 +183,41 @@ def large() -> Problem:
     return Problem(Graph.from_edges(edges, n_vertices=n), R)
 
 
+@pytest.fixture(scope="module", params=[None, "few", "wide", "one"])
+def weighed(request: pytest.FixtureRequest, large: Problem) -> Problem:
+    if request.param is None:
+        return large
+    return Problem(large.graph.with_masses(masses_of(request.param, large.n_vertices)), large.n_clusters)
+
+
 @needs_gpu
-def test_the_same_bits_run_after_run(large: Problem):
-    F, stop = random_starts(large, 5), StopRule(max_iter=120)
-    first, second = (run_batch(large, F, kernels_of(large), stop=stop) for _ in range(2))
+def test_the_same_bits_run_after_run(weighed: Problem):
+    F, stop = random_starts(weighed, 5), StopRule(max_iter=120)
+    first, second = (run_batch(weighed, F, kernels_of(weighed), stop=stop) for _ in range(2))
     assert np.array_equal(first.energies, second.energies)
     assert np.array_equal(first.best.partition.labels, second.best.partition.labels)
     assert np.array_equal(first.best.memberships, second.best.memberships)
 
 
 @needs_gpu
-def test_a_long_iteration_agrees_with_the_reference(large: Problem):
-    F, stop = random_starts(large, 1), StopRule(max_iter=6)
-    found = run_batch(large, F, kernels_of(large), stop=stop).best
-    expected = run(large, F[0], ReferenceKernels(large), stop=stop)
+def test_a_long_iteration_agrees_with_the_reference(weighed: Problem):
+    F, stop = random_starts(weighed, 1), StopRule(max_iter=6)
+    found = run_batch(weighed, F, kernels_of(weighed), stop=stop).best
+    expected = run(weighed, F[0], ReferenceKernels(weighed), stop=stop)
     assert [line.iterations for line in found.history] == [line.iterations for line in expected.history]
     assert_close("F", found.memberships, expected.memberships)
 
 
 @needs_gpu
-def test_energies_agree_with_the_processor(large: Problem):
+@pytest.mark.parametrize("masses", ["even", "few"])
+def test_energies_agree_with_the_processor(large: Problem, masses: str):
+    problem = Problem(large.graph.with_masses(masses_of(masses, large.n_vertices)), large.n_clusters)
     pytest.importorskip("numba")
     from tautcut.kernels.cpu import engine as cpu
 
-    F, stop = random_starts(large, 30), StopRule(max_iter=300)
-    ours = run_batch(large, F, kernels_of(large), stop=stop).energies
-    theirs = [run(large, one, cpu.CpuKernels(large, dtype=np.dtype("float32")), stop=stop) for one in F]
+    F, stop = random_starts(problem, 30), StopRule(max_iter=300)
+    ours = run_batch(problem, F, kernels_of(problem), stop=stop).energies
+    theirs = [run(problem, one, cpu.CpuKernels(problem, dtype=np.dtype("float32")), stop=stop) for one in F]
     energies = np.array([result.partition.energy for result in theirs])
     assert abs(np.median(ours) / np.median(energies) - 1) < 0.05
     assert abs(ours.min() / energies.min() - 1) < 0.05

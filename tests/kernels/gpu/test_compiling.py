@@ -16,15 +16,21 @@ PROGRAMS = [
     ("programs", "iterate", "unweighted"),
     ("programs", "iterate", "weighted hubs"),
     ("programs", "iterate", "weighted hubs finishes"),
+    ("programs", "iterate", "unweighted masses"),
+    ("programs", "iterate", "weighted hubs masses finishes"),
     ("programs", "vary", "weighted"),
+    ("programs", "vary", "weighted hubs masses"),
     ("programs", "vary", "unweighted hubs"),
     ("programs", "minus_laplacian", "weighted hubs"),
     ("programs", "minus_laplacian", "unweighted"),
     ("programs", "join_hubs", "unweighted hubs"),
     ("programs", "save", "unweighted"),
     ("medians", "survey", "unweighted"),
+    ("medians", "weigh", "masses"),
     ("medians", "select", "unweighted"),
+    ("medians", "select", "masses"),
     ("decisions", "decide", "unweighted"),
+    ("decisions", "decide", "masses"),
 ]
 # Run as a script, because this process has Triton's interpreter: kinds of arguments by name, sizes of a small problem.
 SCRIPT = """
@@ -34,14 +40,16 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 module, name, is_weighted = sys.argv[1], sys.argv[2], sys.argv[3].startswith("weighted")
+has_masses = "masses" in sys.argv[3]
 KINDS = {
     "*fp32": "X Y P norms partials weights candidates best_F",
-    "*fp64": "reals columns variations steps sums lam history shared",
-    "*i32": "labels words active neighbors owners hubs fixed counts brackets rank best_labels",
+    "*fp64": "reals columns variations steps sums lam history shared masses candidate_masses",
+    "*i32": "labels words active neighbors owners hubs fixed brackets best_labels",
     "*i64": "offsets",
 }
+KINDS["*fp64" if has_masses else "*i32"] += " counts bar"
 SIZES = {"R": 10, "RP": 16, "V": 8, "E": 2, "G": 5, "G_VARY": 7, "ROWS": 32, "WIDTH": 512,
-         "IS_WEIGHTED": is_weighted, "HAS_LABELS": is_weighted,
+         "IS_WEIGHTED": is_weighted, "HAS_LABELS": is_weighted, "HAS_MASSES": has_masses,
          "HAS_HUBS": "hubs" in sys.argv[3], "FINISHES": "finishes" in sys.argv[3]}
 kind_of = {name: kind for kind, names in KINDS.items() for name in names.split()}
 program = getattr(importlib.import_module(f"tautcut.kernels.gpu.{module}"), name)

@@ -26,7 +26,9 @@ from tautcut.problem import Problem
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::RuntimeWarning")
 
 R, N = 3, 12
-PROBLEM = Problem(random_graph(N, 30, seed=0, is_weighted=True), R, np.array([0.7, 2.0, 3.1]))
+GRAPH = random_graph(N, 30, seed=0, is_weighted=True)
+PROBLEM = Problem(GRAPH, R, np.array([0.7, 2.0, 3.1]))
+WEIGHED = Problem(GRAPH.with_masses(np.linspace(0.2, 9.0, N)), R, PROBLEM.lam)
 ROUNDING = 1e-13  # sums in another order, quotients of quotients
 
 
@@ -58,6 +60,7 @@ class Scripted:
 
     seen: list[Seen]
     unit: float
+    weight_unit: float
     lipschitz: float
     name: str = "scripted"
     looks: int = 0
@@ -79,7 +82,7 @@ class Scripted:
 
     def harden(self, arrays: Any) -> tuple[np.ndarray, np.ndarray]:
         now = self.seen[self.looks - 1]
-        return now.labels, now.cut * self.unit
+        return now.labels, now.cut * self.weight_unit
 
     def memberships(self, arrays: Any, *, previous: bool = False) -> np.ndarray:
         return np.zeros((N, R))
@@ -88,13 +91,13 @@ class Scripted:
 class Sides:
     """The same script on both sides: the solver has read it to its end, the GPU is shown one look after another."""
 
-    def __init__(self, seen: list[Seen], stop: StopRule) -> None:
-        gpu = kernels_of(PROBLEM)
+    def __init__(self, seen: list[Seen], stop: StopRule, problem: Problem = PROBLEM) -> None:
+        self.gpu = gpu = kernels_of(problem)
         gpu.__dict__["lipschitz"] = 1.7  # any number: the solver's side has no graph to bound it by
         start = np.full((1, N, R), 1 / R)
-        self.engine = Scripted(seen, gpu.unit, gpu.lipschitz)
+        self.engine = Scripted(seen, gpu.unit, gpu.weight_unit, gpu.lipschitz)
         self.states: list[State] = []
-        oracle = ReferenceBatch(PROBLEM, start, self.engine, limits_of(stop))
+        oracle = ReferenceBatch(problem, start, self.engine, limits_of(stop))
         self.states += oracle.states
         for _ in oracle.run():
             self.states += oracle.states
@@ -105,7 +108,7 @@ class Sides:
     def show(self, number: int, *, is_found: bool = True) -> None:
         """What `vary`, `survey` and `select` would leave in the tables, and the decision."""
         now, batch = self.seen[number], self.batch
-        sizes = np.bincount(now.labels, minlength=R)
+        sizes = np.bincount(now.labels, self.gpu.masses, R)
         values = {
             tables.T: now.measures.T, tables.B: now.measures.B, tables.MEDIAN: now.measures.median,
             tables.TIE: now.measures.tie, tables.CUT: now.cut, tables.SIZE: sizes,
@@ -204,13 +207,19 @@ def test_every_decision_is_the_solver_s(seed: int, stop: StopRule):
     Sides(script(seed, stop.max_iter + 1), stop).assert_same_decisions()
 
 
+@pytest.mark.parametrize("name", ["as the paper", "little patience"])
+def test_every_decision_is_the_solver_s_where_vertices_have_masses(name: str):
+    stop = STOPS[name]
+    Sides(script(4, stop.max_iter + 1), stop, WEIGHED).assert_same_decisions()
+
+
 def test_the_scripts_end_in_every_way_and_descend_or_not():
     """The tests above would say little if they all ended alike."""
     endings, descents = set(), set()
     for stop in STOPS.values():
         for seed in range(4):
             gpu = kernels_of(PROBLEM)
-            engine = Scripted(script(seed, stop.max_iter + 1), gpu.unit, 1.7)
+            engine = Scripted(script(seed, stop.max_iter + 1), gpu.unit, gpu.weight_unit, 1.7)
             oracle = ReferenceBatch(PROBLEM, np.full((1, N, R), 1 / R), engine, limits_of(stop))
             for _ in oracle.run():
                 pass

@@ -10,11 +10,13 @@ import pytest
 import tautcut.kernels.gpu.layout as layout_module
 from gpu_or_interpreter import (
     HAS_GPU,
+    MIXED,
     N,
     assert_close,
     engine,
     kernels_of,
     labelled_problem,
+    masses_of,
     needs_gpu,
     torch,
 )
@@ -29,10 +31,11 @@ from tautcut.problem import Problem
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Triton's interpreter
 
 
-@pytest.fixture(params=[(2, False), (3, True), (10, False)], ids=lambda c: f"R{c[0]}-{c[1]}")
+@pytest.fixture(params=MIXED, ids=str)
 def problem(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Problem:
     monkeypatch.setattr(layout_module, "LONG_ROW", 8)  # so that both kinds of rows occur
-    return labelled_problem(request.param[0], is_weighted=request.param[1])
+    R, is_weighted, masses = request.param
+    return labelled_problem(R, is_weighted=is_weighted, masses=masses)
 
 
 def starts(problem: Problem) -> Iterator[np.ndarray]:
@@ -53,7 +56,7 @@ def assert_same_measures(found: Measures, expected: Measures) -> None:
 
 def test_the_norm_and_the_unit(problem: Problem):
     gpu, reference = kernels_of(problem), ReferenceKernels(problem)
-    assert gpu.unit == reference.unit
+    assert (gpu.unit, gpu.weight_unit) == (reference.unit, reference.weight_unit)
     assert gpu.lipschitz == pytest.approx(reference.lipschitz, rel=1e-5)
 
 
@@ -94,15 +97,17 @@ def test_iterations(problem: Problem):
         theirs.F = gpu.memberships(ours)
 
 
+@pytest.mark.parametrize("masses", ["even", "wide"])
 @pytest.mark.parametrize("kind", ["generic", "hard", "half tied", "all but equal"])
-def test_medians_are_found_when_few_candidates_fit(monkeypatch: pytest.MonkeyPatch, kind: str):
+def test_medians_are_found_when_few_candidates_fit(monkeypatch: pytest.MonkeyPatch, kind: str, masses: str):
     """Brackets that miss, brackets that are crowded, more ties than there is room for."""
     if HAS_GPU:
         pytest.skip("the room for candidates is compiled in")
     for module in (tables, medians):  # where the tensor is made, and where the programs read it
         monkeypatch.setattr(module, "CANDIDATES", type(tables.CANDIDATES)(16))
     R, rng = 3, np.random.default_rng(0)
-    problem = Problem(random_graph(150, 300, seed=1, is_weighted=False, n_isolated=0), R)
+    graph = random_graph(150, 300, seed=1, is_weighted=False, n_isolated=0)
+    problem = Problem(graph.with_masses(masses_of(masses, 150)), R)
     F = {
         "generic": rng.dirichlet(np.ones(R), 150),
         "hard": np.eye(R)[rng.integers(0, R, 150)],
@@ -147,13 +152,23 @@ def pretend_memory(monkeypatch: pytest.MonkeyPatch, *, free: int, whole: int) ->
 
 
 def test_as_many_starts_as_its_memory_holds(monkeypatch: pytest.MonkeyPatch):
-    gpu = engine.GpuKernels(labelled_problem(3, is_weighted=True), device="cuda")  # no tensor is made
+    gpu = engine.GpuKernels(labelled_problem(3, is_weighted=True, masses="few"), device="cuda")  # no tensor is made
     room = gpu.bytes_of_graph() + 3.5 * gpu.bytes_of_start()
     pretend_memory(monkeypatch, free=int(room / 0.9), whole=int(2 * room / 0.9))
     assert gpu.starts_that_fit(2) == 2
     assert gpu.starts_that_fit(5) == 3
     assert gpu.starts_of_gpu(5) == 5  # of an empty one
     assert gpu.starts_of_gpu(9) == 7
+
+
+def test_a_start_takes_the_memory_that_was_foreseen(problem: Problem):
+    """But for tables of a few numbers, and the room in which starts are made."""
+    gpu = kernels_of(problem)
+    batch = gpu.allocate(next(starts(problem)))
+    small = {"columns", "words", "reals", "brackets", "history", "active", "shared", "steps"}
+    taken = sum(t.nbytes for name, t in vars(batch).items() if isinstance(t, torch.Tensor) and name[0] != "_"
+                and name not in small)  # fmt: skip
+    assert taken == gpu.bytes_of_start() - 5 * N * problem.n_clusters * 4
 
 
 def test_what_does_not_fit_is_refused_before_it_is_allocated(monkeypatch: pytest.MonkeyPatch):

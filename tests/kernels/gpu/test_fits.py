@@ -60,6 +60,22 @@ def test_a_classification_of_features():
     assert np.array_equal(model.predict(X + 0.01), TRUTH)
 
 
+def test_a_search_by_mass():
+    """One vertex has as much mass as a block: what is found costs no more than the blocks, in the user's units."""
+    masses = np.where(np.arange(24) == 3, 9.0, 1.0)
+    problem = Problem(GRAPH.with_masses(masses), 3)
+    chosen = plan.Plan(device="cuda", init="ncut-seeds", stop=StopRule(max_iter=5))
+    found, again = (driver.best_of_starts(problem, chosen, rng=np.random.default_rng(0)) for _ in range(2))
+    assert found.partition.energy == problem.partition(found.partition.labels).energy
+    assert found.partition.energy <= problem.partition(TRUTH).energy
+    assert np.array_equal(found.memberships, again.memberships)
+    # A common factor of the masses changes nothing else.
+    other = Problem(GRAPH.with_masses(1e3 * masses), 3)
+    scaled = driver.best_of_starts(other, chosen, rng=np.random.default_rng(0))
+    assert np.array_equal(scaled.partition.labels, found.partition.labels)
+    assert scaled.partition.energy == pytest.approx(found.partition.energy / 1e3, rel=1e-9)
+
+
 @pytest.mark.parametrize(
     "chosen",
     [

@@ -1,6 +1,10 @@
-"""The layout of a graph for a GPU: every edge has its own slot, whatever the lengths of the rows."""
+"""The layout of a graph for a GPU: every edge has its own slot, whatever the lengths of the rows. And masses whose sums
+are exact.
+"""
 
 from __future__ import annotations
+
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -13,7 +17,7 @@ from hypothesis import strategies as st
 import tautcut.kernels.gpu.layout as layout_module
 from strategies import graphs, random_graph
 from tautcut.graph import Graph
-from tautcut.kernels.gpu.layout import Layout, layout_of
+from tautcut.kernels.gpu.layout import Layout, exactly_summed, layout_of
 
 
 def edges_of(layout: Layout) -> list[tuple[int, int, float]]:
@@ -83,3 +87,22 @@ def test_vertices_that_belong_together_lie_side_by_side():
         layout = layout_of(graph, graph.weights, lanes=4, unroll=2, near=groups)
     assert (np.diff(groups[layout.order]) != 0).sum() < 4 + 200 // 8
     assert edges_of(layout) == edges_of_graph(graph)
+
+
+@given(st.lists(st.floats(1e-12, 1e12), min_size=1, max_size=60))
+def test_sums_of_masses_are_exact_in_any_order(drawn: list[float]):
+    masses = np.array(drawn) / np.mean(drawn)
+    rounded, grain = exactly_summed(masses)
+    assert (rounded > 0).all()
+    assert np.abs(rounded - masses).max() <= masses.sum() * 2.0**-51
+    exact = float(sum(map(Fraction, rounded.tolist())))
+    assert rounded.sum() == rounded[np.random.default_rng(0).permutation(rounded.size)].sum() == exact
+    assert exact / grain == int(exact / grain) < 2**53
+
+
+def test_masses_of_millions_are_exact_too():
+    masses = 10 ** np.random.default_rng(0).uniform(-3, 3, 1 << 20)
+    masses /= masses.mean()
+    rounded, grain = exactly_summed(masses)
+    assert rounded.sum() == np.cumsum(rounded)[-1] == (rounded / grain).astype(np.int64).sum() * grain
+    assert np.allclose(rounded, masses, rtol=0, atol=grain / 2)

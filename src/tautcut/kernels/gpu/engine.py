@@ -96,7 +96,7 @@ class GpuKernels:
     def bar(self) -> FloatArray:
         """`Problem.median_mass` in the masses that this engine adds up, below all of which it stays."""
         bar = self.problem.median_mass * (self.total_mass / self.problem.total_mass)
-        return np.minimum(bar, self.total_mass - self.grain / 2)
+        return np.minimum(bar, np.nextafter(self.total_mass, 0.0))
 
     @cached_property
     def total_mass(self) -> float:
@@ -187,11 +187,10 @@ class GpuKernels:
         """Memory that one start of a batch takes: P, four planes of F, the best F, as much to make them, and sums."""
         n, R = self.problem.n_vertices, self.problem.n_clusters
         duals = self.layout.n_slots * R * torch.empty(0, dtype=self.duals).element_size()
-        of_survey, of_candidate = (24 + 8 * tables.THRESHOLDS.value, 12) if self.has_masses else (
-            16 + 4 * tables.THRESHOLDS.value, 4)  # fmt: skip
-        sums = of_survey * self.n_surveyors + 24 * self.n_varying
-        small = (sums + of_candidate * tables.CANDIDATES.value + 4 * self.layout.n_pieces) * R
-        small += 4 * self.layout.n_blocks
+        n_sums, of_threshold, of_candidate = (3, 8, 12) if self.has_masses else (2, 4, 4)
+        sums = (8 * n_sums + of_threshold * tables.THRESHOLDS.value) * self.n_surveyors + 24 * self.n_varying
+        candidates = of_candidate * tables.CANDIDATES.value
+        small = (sums + candidates + 4 * self.layout.n_pieces) * R + 4 * self.layout.n_blocks
         return int(duals + 10 * n * R * 4 + 2 * n * 4 + small)
 
     def bytes_of_graph(self) -> int:

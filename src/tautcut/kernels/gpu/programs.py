@@ -66,8 +66,8 @@ def _project(x, r, R: tl.constexpr):
 
 @triton.jit
 def iterate(
-    X, P, labels, norms, partials, words, reals, columns, active, offsets, neighbors, weights, owners, hubs, fixed, masses,
-    n, n_short, n_short_blocks, n_whole_blocks, n_blocks, n_slots,
+    X, P, labels, norms, partials, words, reals, columns, active, offsets, neighbors, weights, owners, hubs, fixed,
+    masses, n, n_short, n_short_blocks, n_whole_blocks, n_blocks, n_slots,
     R: tl.constexpr, RP: tl.constexpr, V: tl.constexpr, E: tl.constexpr,
     IS_WEIGHTED: tl.constexpr, HAS_HUBS: tl.constexpr, HAS_MASSES: tl.constexpr, HAS_LABELS: tl.constexpr,
     FINISHES: tl.constexpr,
