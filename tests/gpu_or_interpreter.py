@@ -26,7 +26,7 @@ DEVICE = "cuda" if HAS_GPU else "cpu"
 TOLERANCE = {"T": 1e-6, "B": 2e-6, "median": 0.0, "tie": 1e-12, "squared_step": 1e-5, "cut": 1e-6, "F": 2e-5}
 N = 48
 # Clusters, whether there are weights, and the kind of masses, for `labelled_problem`.
-MIXED = [(2, False, None), (3, True, None), (10, False, None), (2, False, "few"), (3, True, "wide"), (10, False, "one")]
+MIXED = [(2, False, None), (3, True, None), (10, False, None), (2, False, "one"), (3, True, "wide"), (10, False, "few")]
 
 needs_gpu = pytest.mark.skipif(not HAS_GPU, reason="needs an NVIDIA GPU")
 

@@ -65,8 +65,7 @@ class GpuKernels:
         self.duals = getattr(torch, duals)
         scaled, self.weight_unit = problem.graph.scaled_weights()
         masses, self.mass_unit = problem.graph.scaled_masses()
-        # All sums of masses are multiples of the grain.
-        self.masses, self.grain = exactly_summed(masses) if self.has_masses else (masses, 1.0)
+        self.masses, self.grain = exactly_summed(masses) if self.has_masses else (masses, 0.0)
         self.unit = self.weight_unit / self.mass_unit
         self.RP: int = max(2, triton.next_power_of_2(R))
         lanes = lanes or max(_FEWEST_LANES, _TILE // self.RP)

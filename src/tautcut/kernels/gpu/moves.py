@@ -22,6 +22,7 @@ _LOWER = 1 - 1e-9  # (P) has fallen if it is below this share of itself: sums in
 _SMOOTHINGS = 60  # steps of the random walk that make noise a smooth function on a cluster
 _TOO_SMALL = 1e12  # added to (P) where a cluster is smaller than it may be: more than any (P) in the engine's units
 _TINY = 1e-30  # keeps a quotient that is 0 / 0 at zero: a vertex without edges in its cluster
+_LESS = 1 - 1e-9  # of a bound on masses, and half a grain: rounding must not forbid a cluster of just that mass
 _EMPTY = 1e-9  # the denominator of an empty cluster's term: it costs more than any other, and is finite
 
 
@@ -38,8 +39,7 @@ class GpuMoves:
         self._degrees = kernels.in_rows((problem.graph.degrees / kernels.weight_unit)[:, None])[:, 0]
         self._is_free = kernels.tensors["fixed"] < 0
         self._lam = torch.from_numpy(problem.lam).to(kernels.device)
-        # Less by half a grain, or rounding would forbid a cluster of just that mass.
-        least = np.asarray(smallest, dtype=np.float64) / kernels.mass_unit - kernels.grain / 2
+        least = np.asarray(smallest, dtype=np.float64) / kernels.mass_unit * _LESS - kernels.grain / 2
         self._smallest = torch.from_numpy(least).to(kernels.device)
         self._half = torch.from_numpy(np.random.default_rng(0).integers(0, 2, self._n)).to(kernels.device)
         self._columns = torch.arange(self._R, device=kernels.device)
