@@ -20,6 +20,7 @@ from tautcut.search.population import Population
 RINGS = [(9 * c + i, 9 * c + (i + 1) % 9) for c in range(3) for i in range(9)]
 PROBLEM = Problem(Graph.from_edges([*RINGS, (0, 9), (9, 18), (18, 0)]), 3)
 TRUTH = np.arange(27) // 9
+HEAVY = Problem(PROBLEM.graph.with_masses(np.where(np.arange(27) < 3, 8.0, 1.0)), 3)
 LABELLED = Problem(PROBLEM.graph, 3, labels=np.where(np.arange(27) % 9 == 4, TRUTH, -1))
 
 
@@ -50,6 +51,19 @@ def test_a_plan_for_a_gpu_searches_there(engines: list[StandInGpu]):
     assert np.array_equal(result.partition.labels, again.partition.labels)
     assert result.agreement.n_starts == STARTS
     assert 1 <= result.agreement.n_best <= STARTS
+
+
+@pytest.mark.parametrize("factor", [1.0, 1e-3])
+def test_a_search_on_a_gpu_weighs_clusters_by_mass(engines: list[StandInGpu], factor: float):
+    """The first three vertices have half of all mass: they are a cluster, and the rings are not the answer."""
+    problem = Problem(PROBLEM.graph.with_masses(factor * HEAVY.graph.masses), 3)
+    result = best(problem)
+    labels = result.partition.labels
+    assert result.partition.energy == pytest.approx(problem.partition(labels).energy, rel=1e-12)
+    assert result.partition.energy < problem.partition(TRUTH).energy
+    assert (result.partition.masses >= 0.25 * problem.total_mass / 3 * (1 - 1e-6)).all()
+    assert np.array_equal(labels, best(HEAVY).partition.labels)
+    assert sizes_of_batches(engines[:1])[0] == STARTS
 
 
 def test_a_small_graph_is_solved_on_the_host_and_algorithm_1_runs_on_the_gpu(engines: list[StandInGpu]):

@@ -189,11 +189,10 @@ class GpuMoves:
         crossing = self._degrees[None, :, None] - 2 * towards  # how the cut changes when the row joins
         level, slope = self._joined(cut, masses)
         gain, target = (level - crossing * slope).scatter(2, labels[:, :, None], -torch.inf).max(dim=2)
-        level, slope, left = self._left(labels, cut, masses)
+        level, slope, may_leave = self._left(labels, cut, masses)
         own = crossing.gather(2, labels[:, :, None])[:, :, 0]
         gain = gain + level + own * slope
-        may_leave = (left >= self._smallest[labels]) & self._is_free
-        return torch.where(may_leave, gain, 0.0), target
+        return torch.where(may_leave & self._is_free, gain, 0.0), target
 
     def _joined(self, cut: torch.Tensor, masses: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """`level` and `slope` of each cluster when a row joins it: (start, row, cluster), one row if all are alike."""
@@ -214,16 +213,17 @@ class GpuMoves:
     def _left(
         self, labels: torch.Tensor, cut: torch.Tensor, masses: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """`level`, `slope` and remaining mass of each row's own cluster when it leaves: (start, row)."""
+        """`level` and `slope` of each row's own cluster when it leaves, and whether it may: (start, row)."""
         terms = self._terms(cut, masses)
         if self._masses is None:
             after = self._room(masses - 1.0).clamp_min(_EMPTY)
             level, slope = (terms - cut / after).float(), (1.0 / after).float()
-            return level.gather(1, labels), slope.gather(1, labels), (masses - 1.0).gather(1, labels)
+            is_large = masses - 1.0 >= self._smallest
+            return level.gather(1, labels), slope.gather(1, labels), is_large.gather(1, labels)
         left = masses.gather(1, labels) - self._masses
         after = torch.minimum(self._lam[labels] * left, self._kernels.total_mass - left).clamp_min(_EMPTY)
         level = terms.gather(1, labels) - cut.gather(1, labels) / after
-        return level.float(), (1.0 / after).float(), left
+        return level.float(), (1.0 / after).float(), left >= self._smallest[labels]
 
 
 def _places(values: torch.Tensor) -> torch.Tensor:
