@@ -67,7 +67,7 @@ def test_a_search_by_mass():
     chosen = plan.Plan(device="cuda", init="ncut-seeds", stop=StopRule(max_iter=5))
     found, again = (driver.best_of_starts(problem, chosen, rng=np.random.default_rng(0)) for _ in range(2))
     assert found.partition.energy == problem.partition(found.partition.labels).energy
-    assert found.partition.energy <= problem.partition(TRUTH).energy
+    assert found.partition.energy <= problem.partition(TRUTH).energy * (1 + 1e-12)  # names may change its last bit
     assert np.array_equal(found.memberships, again.memberships)
     # A common factor of the masses changes nothing else.
     other = Problem(GRAPH.with_masses(1e3 * masses), 3)
