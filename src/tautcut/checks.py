@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any, TypeAlias, TypeVar
 
@@ -105,18 +105,20 @@ def fixed_labels(labels: ArrayLike | None, n_vertices: int, n_clusters: int) -> 
     return hard_labels(labels, n_vertices, n_clusters, or_unknown=True)
 
 
-def vertex_masses(masses: ArrayLike, n_vertices: int, *, name: str = "masses") -> FloatArray:
-    """A finite mass > 0 for each vertex, in an array of its own."""
+def vertex_masses(
+    masses: ArrayLike, n_vertices: int, *, name: str = "masses", place: Callable[[int], str] = "at vertex {}".format
+) -> FloatArray:
+    """A finite mass > 0 for each vertex, in an array of its own; `place` says in words where one stands."""
     try:
         values = np.array(masses, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{name} must be {n_vertices} numbers > 0, one per vertex; found {error}.") from error
     if values.shape != (n_vertices,):
         raise InputError(f"{name} must be {n_vertices} numbers > 0, one per vertex; found shape {values.shape}.")
     bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
     if bad.size:
         at, value = int(bad[0]), float(values[bad[0]])
-        raise InputError(f"{name} must be finite and > 0; found {value} at vertex {at}. Leave that vertex out.")
+        raise InputError(f"{name} must be finite and > 0; found {value} {place(at)}. Correct it, or leave that out.")
     with np.errstate(over="ignore"):
         total = float(values.sum())
     if not np.isfinite(total):

@@ -228,15 +228,6 @@ def test_isolated_vertices_stay_in_a_metis_file(tmp_path):
     assert same_graph(read(tmp_path / "g.graph").content, graph)
 
 
-def test_metis_weights_of_vertices_are_skipped(tmp_path):
-    path = tmp_path / "g.graph"
-    path.write_text("3 2 011 2\n9 9 2 5\n9 9 1 5 3 7\n9 9 2 7\n")
-    expected = [[0, 5, 0], [5, 0, 7], [0, 7, 0]]
-    assert read(path).content.to_scipy().toarray().tolist() == expected
-    path.write_text("3 2 111\n9 9 2 5\n9 9 1 5 3 7\n9 9 2 7\n")  # a size and a weight of each vertex
-    assert read(path).content.to_scipy().toarray().tolist() == expected
-
-
 @pytest.fixture
 def found(digits):
     """Labels of the digits with ids that are up to no good."""

@@ -104,7 +104,7 @@ def test_entries_of_sparse_features_are_finite(tmp_path, word):
         (b"2 1\n2\n1-1\n", "must hold numbers; found '1-1'"),
         (b"2 1\n2\n1e\n", "must hold numbers; found '1e'"),
         (b"2 1\n2\n\0 1\n", "must hold numbers"),
-        (b"2 1 011 1000000000000\n2\n1\n", "lists 0 neighbours"),
+        (b"2 1 011 1000000000000\n2\n1\n", "1000000000000 weights for each vertex"),
     ],
 )
 def test_metis_is_checked(tmp_path, content, words):

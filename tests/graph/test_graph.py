@@ -328,3 +328,44 @@ def test_hubs_do_not_matter_for_the_order_of_their_neighbors(monkeypatch):
     place = np.argsort(module.local_order(W))
     assert sorted(place.tolist()) == list(range(61))
     assert all(abs(place[i] - place[j]) <= 2 for i, j in path)
+
+
+# ---------------------------------------------------------------- masses of graph objects
+
+
+def test_the_attribute_mass_of_vertices_is_their_mass():
+    import igraph
+    import networkx as nx
+
+    G = nx.path_graph(["c", "a", "b"])
+    assert not Graph.from_any(G).has_masses
+    nx.set_node_attributes(G, {"a": 2, "b": np.float32(0.5), "c": 3.0}, "mass")
+    assert Graph.from_any(G).masses.tolist() == [3.0, 2.0, 0.5]
+    H = igraph.Graph([(0, 1), (1, 2)])
+    assert not Graph.from_any(H).has_masses
+    H.vs["mass"] = [3, 2, 0.5]
+    assert Graph.from_any(H).masses.tolist() == [3.0, 2.0, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [(None, "there is none"), (0, "found 0.0"), (-1, "found -1.0"), (np.nan, "found nan"), ("2", "found '2'"),
+     (np.inf, "found inf"), (10**400, "too large")],
+)  # fmt: skip
+@pytest.mark.parametrize("package", ["networkx", "igraph"])
+def test_bad_masses_of_graph_objects_name_the_vertex(package, bad, words):
+    import igraph
+    import networkx as nx
+
+    G: object
+    if package == "networkx":
+        G = nx.path_graph(3)
+        nx.set_node_attributes(G, {0: 1.0, 1: bad, 2: 1.0}, "mass")
+        if bad is None:
+            del G.nodes[1]["mass"]
+    else:
+        G = igraph.Graph([(0, 1), (1, 2)])
+        G.vs["mass"] = [1.0, bad, 1.0]
+    with pytest.raises(InputError, match=words) as error:
+        Graph.from_any(G)
+    assert "vertex 1" in str(error.value) or bad == 10**400

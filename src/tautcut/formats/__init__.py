@@ -1,9 +1,9 @@
 """Files in and out: features or a graph from whatever format people keep them in, labels and graphs to formats that
 they can use. `base` owns the records and the sentences, `tables`, `arrays`, `graphs` and `annotated` one family of
 formats each, `text` and `cells` how text becomes columns, `numerals` texts of nothing but numbers, `workbook` sheets,
-`missing` what is done about gaps, `packed` what is compressed, `labels` known and found labels, `schema` where these
-stand among the cells of an AnnData object. Nothing is ever unpickled, nothing is allocated before it is known that it
-fits, and a file is written whole or not at all.
+`missing` what is done about gaps, `masses` how much a row counts, `packed` what is compressed, `labels` known and found
+labels, `schema` where these stand among the cells of an AnnData object. Nothing is ever unpickled, nothing is allocated
+before it is known that it fits, and a file is written whole or not at all.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from tautcut.formats.labels import (
     read_labels,
     write_labels,
 )
+from tautcut.formats.masses import weighed
 from tautcut.formats.missing import settled
 from tautcut.formats.networks import read_network
 from tautcut.formats.packed import PACKED, inner_suffix, stem, unpacked
@@ -45,6 +46,7 @@ def read(
     columns: Sequence[str] | None = None,
     id_column: str | None = None,
     label_column: str | None = None,
+    mass_column: str | None = None,
     array: str | None = None,
     keep: Sequence[str] = (),
     without: Sequence[str] = (),
@@ -72,6 +74,10 @@ def read(
         differ, else the numbers of the rows from 0.
     label_column : str, optional
         The column of a table or of `obs`, the array of a .npz file or the node attribute of GraphML that holds labels.
+    mass_column : str, optional
+        The column, array or node attribute that holds the masses: numbers > 0, never a feature. By default METIS files
+        have the weights of their vertices, .graphml, .gml and .gexf files the node attribute "mass", a graph in a .npz
+        file the array "masses", and others none.
     array : str, optional
         The array of a .npz file, "X" or the only one by default; or of a .h5ad file, by default the first that is
         there of obsp/connectivities, obsm/X_pca and X.
@@ -94,9 +100,11 @@ def read(
     one_of("missing", missing, MISSING_WAYS)
     chosen = None if columns is None else tuple(columns)
     more = {"keep": tuple(keep), "without": tuple(without), "missing_words": tuple(missing_words)}
-    selection = Selection(kind, chosen, id_column, label_column, array, missing=missing, **more)
+    selection = Selection(
+        kind, chosen, id_column, label_column, array, missing=missing, mass_column=mass_column, **more
+    )  # fmt: skip
     with unpacked(path) as plain:
-        return settled(_READERS[inner_suffix(path)](plain, selection), missing)
+        return weighed(settled(_READERS[inner_suffix(path)](plain, selection), missing), path)
 
 
 def check_source(path: str | os.PathLike[str]) -> Path:

@@ -19,11 +19,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from tautcut import memory
-from tautcut.arrays import Array
+from tautcut.arrays import Array, FloatArray
 from tautcut.errors import InputError
 from tautcut.formats import schema
 from tautcut.formats.arrays import checked
 from tautcut.formats.base import Data, Selection, decided, foresee, optional, reading
+from tautcut.formats.masses import masses_of_texts
 from tautcut.formats.tables import as_texts
 
 GRAPH, PCA, X = f"obsp/{schema.GRAPH}", f"obsm/{schema.PCA}", "X"
@@ -50,6 +51,7 @@ def read_h5ad(path: Path, selection: Selection) -> Data:
         ids = as_texts(_column(file, _index(file, "obs"), path))
         names = _gene_names(file, name, path)
         labels = None if selection.label_column is None else _labels(file, selection.label_column, path)
+        masses = None if selection.mass_column is None else _masses(file, selection.mass_column, ids, path)
         others = {one: _labels(file, one, path) for one in _categories(file) if one != selection.label_column}
     if matrix.ndim != 2:
         raise InputError(f"{name!r} of '{path}' must hold a row for each cell; found shape {matrix.shape}.")
@@ -59,7 +61,8 @@ def read_h5ad(path: Path, selection: Selection) -> Data:
         raise InputError(f"'{path}' is damaged: {name} has {matrix.shape[1]} columns for {len(names)} genes.")
     kind = "graph" if name.startswith("obsp/") else selection.kind or "features"
     notes = (f"Taken from {name}.",)
-    return decided(Data(checked(matrix, path), ids, notes, names, labels, others=lambda: others), kind)
+    data = Data(checked(matrix, path), ids, notes, names, labels, others=lambda: others, masses=masses)
+    return decided(data, kind)
 
 
 def write_h5ad(path: Path, source: Path, added: Mapping[str, Mapping[str, Any]]) -> None:
@@ -297,6 +300,14 @@ def _categories(file: Any) -> list[str]:
     """The columns of `obs` that hold categories: what clusters are compared with."""
     kinds = {one: file[f"obs/{one}"].attrs.get("encoding-type") for one in _column_names(file) if f"obs/{one}" in file}
     return [one for one, kind in kinds.items() if kind == "categorical"]
+
+
+def _masses(file: Any, name: str, ids: Array, path: Path) -> FloatArray:
+    """A column of `obs` as masses, NaN where a value is missing."""
+    texts = _labels(file, name, path).tolist()
+    if len(texts) != len(ids):
+        raise InputError(f"'{path}' is damaged: obs/{name} has {len(texts)} rows for {len(ids)} cells.")
+    return masses_of_texts(texts, ids.tolist(), path)
 
 
 def _labels(file: Any, name: str, path: Path) -> Array:

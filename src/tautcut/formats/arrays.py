@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import warnings
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import IO, Any
@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.lib import format as npy
 
-from tautcut.arrays import Array, TextArray
+from tautcut.arrays import Array, FloatArray, TextArray
 from tautcut.errors import InputError
 from tautcut.formats.base import Data, Selection, decided, foresee, foresee_graph, reading, real, refuse_hollow
 from tautcut.formats.numerals import counts_by_line, refuse_words
@@ -25,6 +25,7 @@ from tautcut.formats.tables import as_texts
 
 # The array of a .npz that is taken unless another is named.
 FEATURES = "X"
+MASSES = "masses"  # beside the parts of a sparse matrix that is a graph
 _SPARSE, _OF_SCIPY = {"indices", "indptr", "shape"}, {"format", "shape", "data"}
 _PER_LABEL = 80  # bytes, as text
 
@@ -50,15 +51,19 @@ def read_npz(path: Path, selection: Selection) -> Data:
     with reading(path, "a .npz file without pickled objects"), zipfile.ZipFile(path) as archive:
         stored = _Stored(archive, path)
         labels = _labels(stored, selection.label_column, path)
-        if selection.array is None and {*stored.names} >= _OF_SCIPY:
-            return _rows(_of_scipy(stored), path, selection, labels)
-        if selection.array is None and {*stored.names} >= _SPARSE:
-            return _rows(_csr_of_parts(stored), path, selection, labels)
-        name = selection.array or _features_name(stored, path)
-        if name not in stored.names:
-            raise InputError(f"'{path}' holds no array {name!r}; it holds {stored}.")
-        array = stored[name]
-    return _rows(array, path, selection, labels)
+        is_sparse = selection.array is None and ({*stored.names} >= _OF_SCIPY or {*stored.names} >= _SPARSE)
+        if is_sparse:
+            matrix = _of_scipy(stored) if {*stored.names} >= _OF_SCIPY else _csr_of_parts(stored)
+        else:
+            name = selection.array or _features_name(stored, path)
+            if name not in stored.names:
+                raise InputError(f"'{path}' holds no array {name!r}; it holds {stored}.")
+            matrix = stored[name]
+        data = _rows(matrix, path, selection, labels)
+        asked = selection.mass_column
+        if asked is None and not (is_sparse and data.kind == "graph" and MASSES in stored.names):
+            return data
+        return replace(data, masses=_masses(stored, asked or MASSES, path))
 
 
 def read_mtx(path: Path, selection: Selection) -> Data:
@@ -241,9 +246,22 @@ def _labels(stored: _Stored, name: str | None, path: Path) -> TextArray | None:
     return as_texts([str(label) for label in labels.tolist()])
 
 
+def _masses(stored: _Stored, name: str, path: Path) -> FloatArray:
+    if name not in stored.names:
+        raise InputError(f"'{path}' holds no array {name!r} of masses; it holds {stored}.")
+    masses = stored[name]
+    if masses.ndim != 1 or masses.dtype.kind not in "biuf":
+        raise InputError(
+            f"masses must be one number > 0 for each row; found {masses.dtype} of shape {masses.shape} in '{path}'."
+        )
+    return masses.astype(np.float64)
+
+
 def _refuse_names(path: Path, selection: Selection) -> None:
     """Arrays have no named columns."""
     if selection.columns is not None or selection.id_column is not None:
         raise InputError(f"'{path}' has no columns with names; choose columns of .csv, .tsv, .txt or .parquet files.")
     if path.suffix.lower() != ".npz" and selection.label_column is not None:
         raise InputError(f"'{path}' has no columns with names; give the labels in a file of their own.")
+    if path.suffix.lower() != ".npz" and selection.mass_column is not None:
+        raise InputError(f"'{path}' has no columns with names; keep the masses beside the array, in a .npz file.")

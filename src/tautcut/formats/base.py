@@ -23,7 +23,7 @@ from xml.etree.ElementTree import ParseError
 import numpy as np
 
 from tautcut import memory
-from tautcut.arrays import Array, Features, IntArray, TextArray
+from tautcut.arrays import Array, Features, FloatArray, IntArray, TextArray
 from tautcut.checks import real_dtype
 from tautcut.errors import InputError, NotEnoughMemoryError
 from tautcut.graph import Graph
@@ -83,6 +83,8 @@ class Data:
     dropped_ids : ndarray of shape (n_dropped,), optional
     scaling : Scaling, optional
         What is done to features before they are compared.
+    masses : ndarray of float64, shape (n,), optional
+        How much each row or vertex counts in the size of a cluster, if the file says so; a graph has them too.
     """
 
     content: Graph | Features
@@ -96,6 +98,7 @@ class Data:
     dropped: IntArray | None = None
     dropped_ids: Array | None = None
     scaling: Scaling | None = None
+    masses: FloatArray | None = None
 
     @property
     def compared(self) -> Any:
@@ -144,6 +147,7 @@ class Selection:
     without: tuple[str, ...] = ()
     missing: Missing = "error"
     missing_words: tuple[str, ...] = ()
+    mass_column: str | None = None
 
 
 def decided(data: Data, kind: str | None) -> Data:
@@ -156,7 +160,10 @@ def decided(data: Data, kind: str | None) -> Data:
         raise InputError("the weights of a graph cannot be missing; found an empty cell or NaN. Give 0 for no edge.")
     if kind == "graph" or why:
         said = (f"Taken for similarities, not distances, because {why}.",) if why else ()
-        return Data(Graph.from_any(matrix), data.ids, (*data.notes, *said), labels=data.labels, others=data.others)
+        notes = (*data.notes, *said)
+        return Data(
+            Graph.from_any(matrix), data.ids, notes, labels=data.labels, others=data.others, masses=data.masses
+        )  # fmt: skip
     return data
 
 

@@ -6,6 +6,8 @@ edges are undirected, and one that is listed twice must have one weight.
 from __future__ import annotations
 
 import re
+import warnings
+import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import chain
@@ -18,13 +20,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from tautcut.arrays import Array, FloatArray, IntArray
-from tautcut.errors import InputError
+from tautcut.errors import GraphWarning, InputError
+from tautcut.formats.arrays import MASSES
 from tautcut.formats.base import Data, Selection, foresee, foresee_graph, reading
 from tautcut.formats.cells import is_missing, is_number
+from tautcut.formats.masses import attribute_of, masses_of_texts
 from tautcut.formats.numerals import counts_by_line, numbers
 from tautcut.formats.tables import as_texts, of_sheet, read_text, whole_numbers
 from tautcut.formats.text import Sheet, is_numeric, read_sheet, sample
 from tautcut.graph import Graph
+from tautcut.graph.adapters import MASS
 from tautcut.writing import replacing, writable
 
 # Pairs of names, in small letters, that the ends of edges have in a table, and names of their weights.
@@ -36,6 +41,7 @@ _MOST_EDGE_COLUMNS = 12
 _METIS_COMMENT = re.compile(rb"^%[^\n]*\n?", re.MULTILINE)
 _BLOCK = 2**20
 _PER_TAG, _PER_ATTRIBUTE = 200, 300  # bytes of memory for a document of XML and its graph, measured (decision 0035)
+_MOST_OF_METIS = 2.0**63  # its whole numbers have 64 bits at most
 _METIS_PER_BYTE = 10  # bytes in memory: a line may be empty, and is counted by a whole number
 WEIGHTS = ("weight", "weights", "w", "value", "similarity", "strength", "score", "count")
 # Other columns that a table of edges has beside these, as Gephi and Cytoscape write it.
@@ -46,7 +52,10 @@ ABOUT_EDGES = frozenset(
 
 def read_text_or_edges(path: Path, selection: Selection) -> Data:
     """A text file: edges if it looks like them and nothing else was asked for, else a table."""
-    named = (selection.columns, selection.label_column, selection.id_column, *selection.keep, *selection.without)
+    named = (
+        selection.columns, selection.label_column, selection.id_column, selection.mass_column, *selection.keep,
+        *selection.without,
+    )  # fmt: skip
     if selection.kind == "features" or any(one is not None for one in named):
         return read_text(path, selection)
     sheet = read_sheet(path)
@@ -174,10 +183,11 @@ def read_metis(path: Path, selection: Selection) -> Data:
                 f"'{path}' is cut short or damaged: it announces {n} vertices and has {len(counts)} lines for them."
             )
         foresee_graph(n, int(counts.sum()), more=len(body))
-        ends, weights = _metis_edges(numbers(body, counts, path), counts[:n], first[2:], path)
+        ends, weights, masses = _metis_edges(numbers(body, counts, path), counts[:n], first[2:], path)
     if len(ends) != 2 * n_edges:
         raise InputError(f"'{path}' is damaged: it lists {len(ends)} neighbours, not the 2 × {n_edges} of its edges.")
-    return Data(Graph.from_edges(ends, weights, n_vertices=n), np.arange(1, n + 1))
+    notes = () if masses is None else ("Masses are the weights of its vertices.",)
+    return Data(Graph.from_edges(ends, weights, n_vertices=n), np.arange(1, n + 1), notes, masses=masses)
 
 
 def _metis_parts(text: bytes, path: Path) -> tuple[list[str], bytes]:
@@ -196,19 +206,32 @@ def _metis_parts(text: bytes, path: Path) -> tuple[list[str], bytes]:
     return [cell.decode() for cell in first], body
 
 
-def _metis_edges(cells: FloatArray, counts: IntArray, form: list[str], path: Path) -> tuple[IntArray, FloatArray]:
-    """Each edge from both of its ends, as (m, 2) vertex numbers from 0, and the weights.
+def _metis_edges(
+    cells: FloatArray, counts: IntArray, form: list[str], path: Path
+) -> tuple[IntArray, FloatArray, FloatArray | None]:
+    """Each edge from both of its ends, as (m, 2) vertex numbers from 0, the weights, and the masses if there are any.
 
     `counts` says how many of the numbers stand in the line of each vertex. `form` is the end of the first line: a code
     of three digits, which say whether vertices have a size, whether they have weights and whether edges have one; then
-    how many weights a vertex has.
+    how many weights a vertex has. The size is what a vertex takes to be sent elsewhere, and is skipped.
     """
     n, code = len(counts), form[0].zfill(3) if form else "000"
-    n_skipped = int(code[-3] == "1") + int(code[-2] == "1") * (int(form[1][:30]) if len(form) > 1 else 1)
-    if n_skipped:
-        place = np.arange(cells.size) - np.repeat(counts.cumsum() - counts, counts)  # in the line
-        cells = cells[place >= min(n_skipped, cells.size)]
-        counts = np.maximum(counts - min(n_skipped, int(counts.max(initial=0))), 0)
+    n_sizes = int(code[-3] == "1")
+    n_masses = int(code[-2] == "1") * (int(form[1][:30]) if len(form) > 1 else 1)
+    if n_masses > 1:
+        raise InputError(
+            f"'{path}' has {n_masses} weights for each vertex, and a mass is one number. Keep one of them (ncon 1)."
+        )
+    masses = None
+    if n_sizes + n_masses:
+        if (counts < n_sizes + n_masses).any():
+            vertex = int((counts < n_sizes + n_masses).argmax()) + 1
+            what = "weight" if n_masses else "size"
+            raise InputError(f"'{path}' is damaged: vertex {vertex} has no {what} of its own. Give it one.")
+        begins = counts.cumsum() - counts
+        masses = cells[begins + n_sizes] if n_masses else None
+        place = np.arange(cells.size) - np.repeat(begins, counts)  # in the line
+        cells, counts = cells[place >= n_sizes + n_masses], counts - n_sizes - n_masses
     has_weights = code[-1] == "1"
     step = 2 if has_weights else 1
     if (counts % step).any():
@@ -221,17 +244,20 @@ def _metis_edges(cells: FloatArray, counts: IntArray, form: list[str], path: Pat
         raise InputError(f"vertices are numbered from 1 to {n}; found {others[bad][0]:g} in '{path}'.")
     owners = np.repeat(np.arange(n), counts // step)
     weights = cells[1::2] if has_weights else np.ones(others.size)
-    return np.column_stack([owners, others.astype(np.int64) - 1]), weights
+    return np.column_stack([owners, others.astype(np.int64) - 1]), weights, masses
 
 
 # ---------------------------------------------------------------- GraphML
 
 
 def read_graphml(path: Path, selection: Selection) -> Data:
-    """The graph of a GraphML file; the edge attribute named "weight" is the weight, 1 where it is missing."""
-    refuse_columns(path, selection, has_labels=True)
+    """The graph of a GraphML file; the edge attribute named "weight" is the weight, 1 where it is missing.
+
+    The node attribute named "mass" is the mass, unless another is asked for.
+    """
+    refuse_columns(path, selection, has_attributes=True)
     with reading(path, "a GraphML file"):
-        return _of_graphml(parsed_xml(path, "GraphML"), selection.label_column, path)
+        return _of_graphml(parsed_xml(path, "GraphML"), selection, path)
 
 
 def parsed_xml(path: Path, what: str) -> Any:
@@ -261,8 +287,8 @@ class _WithoutDoctype(ElementTree.TreeBuilder):
         raise _DoctypeError
 
 
-def _of_graphml(root: Any, label: str | None, path: Path) -> Data:
-    """The graph in a tree, with the node attribute of that name as labels."""
+def _of_graphml(root: Any, selection: Selection, path: Path) -> Data:
+    """The graph in a tree, with the node attributes that were asked for as labels and masses."""
     found: dict[str, list[Any]] = {name: [] for name in ("graph", "key", "node", "edge", "hyperedge")}
     for element in root.iter():
         found.get(_name(element), []).append(element)
@@ -290,15 +316,18 @@ def _of_graphml(root: Any, label: str | None, path: Path) -> Data:
     unknown = next((end for end in ends if end not in places), None)
     if unknown is not None:
         raise InputError(f"'{path}' is damaged: an edge names the node {unknown[:40]!r}, which is not there.")
-    if label is not None and ("node", label) not in about.values():
+    label, of_nodes = selection.label_column, {name for kind, name in about.values() if kind in ("node", "all")}
+    if label is not None and label not in of_nodes:
         raise InputError(f"the nodes of '{path}' have no attribute {label!r}. Name one that they have.")
+    mass, said = attribute_of(of_nodes, selection.mass_column, path)
     pairs = np.array([places[end] for end in ends], dtype=np.int64).reshape(-1, 2)
     weights = [float(text) for text in attributes(edges, "edge", "weight", "1")]
     graph = Graph.from_edges(pairs, weights, n_vertices=len(places))
     is_directed = any(one.get("edgedefault") == "directed" for one in found["graph"])
-    notes = ("Its directed edges are taken as undirected.",) if is_directed else ()
+    notes = (*(("Its directed edges are taken as undirected.",) if is_directed else ()), *said)
     labels = None if label is None else as_texts(attributes(nodes, "node", label, ""))
-    return Data(graph, whole_numbers(list(places)), notes, labels=labels)
+    masses = None if mass is None else masses_of_texts(attributes(nodes, "node", mass, ""), list(places), path)
+    return Data(graph, whole_numbers(list(places)), notes, labels=labels, masses=masses)
 
 
 def _name(element: Any) -> str:
@@ -306,13 +335,18 @@ def _name(element: Any) -> str:
     return str(element.tag).rpartition("}")[2]
 
 
-def refuse_columns(path: Path, selection: Selection, *, has_labels: bool = False) -> None:
-    """A graph has no features, no columns and no named arrays."""
+def refuse_columns(path: Path, selection: Selection, *, has_attributes: bool = False) -> None:
+    """A graph has no features, no columns and no named arrays; some formats have attributes of vertices."""
     if selection.kind == "features":
         raise InputError(f"'{path}' is a graph and holds no features. Read it as a graph.")
     has_names = selection.columns is not None or selection.id_column is not None or selection.array is not None
-    if has_names or (selection.label_column is not None and not has_labels):
+    if has_names or (selection.label_column is not None and not has_attributes):
         raise InputError(f"'{path}' is a graph without columns to choose. Give labels in a file of their own.")
+    if selection.mass_column is not None and not has_attributes:
+        raise InputError(
+            f"'{path}' has no attribute {selection.mass_column!r} to take masses from. Give the graph as .graphml, or "
+            "as METIS or .npz, which keep masses without a name."
+        )
 
 
 # ---------------------------------------------------------------- writing
@@ -321,17 +355,24 @@ def refuse_columns(path: Path, selection: Selection, *, has_labels: bool = False
 def write_graph(path: Path, graph: Graph, ids: Array) -> None:
     """Write the graph in the format of the suffix; the file appears whole or not at all.
 
-    Edge lists and GraphML keep the ids. A METIS file holds whole weights only.
+    Edge lists and GraphML keep the ids. A METIS file holds whole weights and masses only. Masses are kept by .npz,
+    GraphML and METIS; a `GraphWarning` says that they are lost in the others.
     """
     path = writable(path, GRAPH_SUFFIXES)
     write = _WRITERS[path.suffix.lower()]
     with replacing(path) as part:
         write(part, graph, ids)
+    if graph.has_masses and path.suffix.lower() in _WITHOUT_MASSES:
+        message = f"'{path}' is without the masses of the vertices: write .npz, .graphml or .graph to keep them."
+        warnings.warn(message, GraphWarning, stacklevel=2)
 
 
 def _write_npz(path: Path, graph: Graph, ids: Array) -> None:
     with path.open("wb") as file:
         sp.save_npz(file, graph.to_scipy())
+    if graph.has_masses:  # beside what SciPy reads
+        with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive, archive.open(f"{MASSES}.npy", "w") as file:
+            np.save(file, graph.masses, allow_pickle=False)
 
 
 def _write_mtx(path: Path, graph: Graph, ids: Array) -> None:
@@ -354,7 +395,11 @@ def _breaks_a_line(text: str) -> bool:
 
 def _write_graphml(path: Path, graph: Graph, ids: Array) -> None:
     names = [quoteattr(str(one)) for one in ids.tolist()]
-    nodes = (f"<node id={name}/>" for name in names)
+    if graph.has_masses:
+        pairs = zip(names, graph.masses.tolist(), strict=True)
+        nodes = (f'<node id={name}><data key="m">{mass!r}</data></node>' for name, mass in pairs)
+    else:
+        nodes = (f"<node id={name}/>" for name in names)
     edges = (
         f'<edge source={names[i]} target={names[j]}><data key="w">{weight!r}</data></edge>'
         for i, j, weight in _each_edge(graph)
@@ -363,19 +408,33 @@ def _write_graphml(path: Path, graph: Graph, ids: Array) -> None:
         '<?xml version="1.0" encoding="UTF-8"?>',
         '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">',
         '<key id="w" for="edge" attr.name="weight" attr.type="double"/>',
+        *([f'<key id="m" for="node" attr.name="{MASS}" attr.type="double"/>'] if graph.has_masses else []),
         '<graph edgedefault="undirected">',
     )
     _write_lines(path, chain(head, nodes, edges, ("</graph>", "</graphml>")))
 
 
 def _write_metis(path: Path, graph: Graph, ids: Array) -> None:
-    whole = graph.weights.astype(np.int64)
-    if not np.array_equal(whole, graph.weights):
+    weights, masses = _whole(graph.weights), _whole(graph.masses)
+    if weights is None:
         raise InputError("METIS files hold whole weights only; write .npz, .mtx, .edges or .graphml.")
-    code = "" if graph.is_unweighted else " 001"
-    entries = np.column_stack([graph.indices + 1, whole]) if code else graph.indices + 1
-    lines = (" ".join(map(str, row.ravel().tolist())) for row in np.split(entries, graph.indptr[1:-1]))
-    _write_lines(path, chain((f"{graph.n_vertices} {graph.n_edges}{code}",), lines))
+    if masses is None:
+        raise InputError("METIS files hold whole masses only; write .npz or .graphml.")
+    code = f"0{int(graph.has_masses)}{int(not graph.is_unweighted)}"
+    entries = graph.indices + 1 if graph.is_unweighted else np.column_stack([graph.indices + 1, weights])
+    rows = (row.ravel().tolist() for row in np.split(entries, graph.indptr[1:-1]))
+    if graph.has_masses:
+        rows = ([mass, *row] for mass, row in zip(masses.tolist(), rows, strict=True))
+    first = f"{graph.n_vertices} {graph.n_edges}" + ("" if code == "000" else f" {code}")
+    _write_lines(path, chain((first,), (" ".join(map(str, row)) for row in rows)))
+
+
+def _whole(values: FloatArray) -> IntArray | None:
+    """The same as whole numbers, if they are and METIS can count them."""
+    if values.size and float(values.max()) >= _MOST_OF_METIS:
+        return None
+    whole = values.astype(np.int64)
+    return whole if np.array_equal(whole, values) else None
 
 
 def _each_edge(graph: Graph) -> Iterator[tuple[int, int, float]]:
@@ -397,3 +456,4 @@ _WRITERS: dict[str, Callable[[Path, Graph, Array], None]] = {
     ".graph": _write_metis,
 }
 GRAPH_SUFFIXES = tuple(_WRITERS)
+_WITHOUT_MASSES = (".mtx", ".edges")

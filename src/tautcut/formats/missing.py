@@ -25,7 +25,8 @@ def settled(data: Data, how: Missing) -> Data:
         return data  # a graph, whole numbers, or a sparse matrix
     gaps: BoolArray = np.isnan(X)
     _refuse_infinite(data, X)
-    if not gaps.any():
+    lacks_mass = np.isnan(data.masses) if data.masses is not None and how == "drop" else np.zeros(len(X), dtype=bool)
+    if not gaps.any() and not lacks_mass.any():
         return data
     if how == "error":
         raise InputError(_sentence(data, gaps))
@@ -36,7 +37,7 @@ def settled(data: Data, how: Missing) -> Data:
         filled = np.where(gaps, np.nanmedian(X, axis=0).astype(X.dtype), X)
         count, n_columns = int(gaps.sum()), int(gaps.any(axis=0).sum())
         return _with(data, f"{_cells(count)} missing in {n_columns} of the columns; filled with the median.", filled)
-    is_left = ~gaps.any(axis=1)
+    is_left = ~(gaps.any(axis=1) | lacks_mass)
     dropped = np.flatnonzero(~is_left)
     if dropped.size == len(X):
         raise InputError(f"every row has a missing value. {_worst(data, gaps)}Leave columns out, or fill by a median.")
@@ -46,8 +47,9 @@ def settled(data: Data, how: Missing) -> Data:
     )
     kept = _with(data, note, X[is_left])
     labels = None if data.labels is None else data.labels[is_left]
+    masses = None if data.masses is None else data.masses[is_left]
     return replace(
-        kept, ids=data.ids[is_left], labels=labels, dropped=dropped, dropped_ids=data.ids[dropped],
+        kept, ids=data.ids[is_left], labels=labels, masses=masses, dropped=dropped, dropped_ids=data.ids[dropped],
         others=lambda: {name: column[is_left] for name, column in data.others().items()},
     )  # fmt: skip
 

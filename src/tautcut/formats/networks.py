@@ -12,6 +12,7 @@ import numpy as np
 from tautcut.errors import InputError
 from tautcut.formats.base import Data, Selection, foresee, optional, reading
 from tautcut.formats.graphs import parsed_xml, read_edges, refuse_columns
+from tautcut.formats.masses import attribute_of, masses_of_texts
 from tautcut.formats.tables import as_texts, whole_numbers
 from tautcut.graph import Graph
 
@@ -26,7 +27,7 @@ def read_network(path: Path, selection: Selection) -> Data:
     foresee(path.stat().st_size, f"'{path}'")
     if suffix == ".edgelist" and b"{" not in path.read_bytes():
         return read_edges(path, selection)  # plain lines of two vertices and a weight
-    refuse_columns(path, selection, has_labels=True)
+    refuse_columns(path, selection, has_attributes=True)
     networkx = optional("networkx", f"reading {suffix}")
     foresee(_PER_BYTE * path.stat().st_size, f"'{path}', in the hands of networkx,")
     with reading(path, f"a {suffix} graph"):
@@ -34,7 +35,7 @@ def read_network(path: Path, selection: Selection) -> Data:
             network = _READERS[suffix](path, networkx)
         except networkx.NetworkXException as error:
             raise ValueError(str(error)) from error
-        return _of_network(network, selection.label_column, path)
+        return _of_network(network, selection, path)
 
 
 def _gml(path: Path, networkx: Any) -> Any:
@@ -53,8 +54,8 @@ def _edgelist(path: Path, networkx: Any) -> Any:
     return networkx.read_edgelist(path)
 
 
-def _of_network(network: Any, label: str | None, path: Path) -> Data:
-    """The graph of a network, and the node attribute of that name as labels."""
+def _of_network(network: Any, selection: Selection, path: Path) -> Data:
+    """The graph of a network, and the node attributes that were asked for as labels and masses."""
     nodes = list(network.nodes)
     if not nodes:
         raise InputError(f"'{path}' holds no nodes. Check its suffix.")
@@ -66,14 +67,19 @@ def _of_network(network: Any, label: str | None, path: Path) -> Data:
     notes = ["Its directed edges are taken as undirected."] if network.is_directed() else []
     if name is not None and name != _WEIGHTS[0]:
         notes.append(f"Weights are the edges' attribute {name!r}.")
-    labels = None
-    if label is not None:
-        about = dict(network.nodes(data=label))
-        if all(one is None for one in about.values()):
-            raise InputError(f"the nodes of '{path}' have no attribute {label!r}. Name one that they have.")
-        labels = as_texts(["" if about[node] is None else str(about[node]) for node in nodes])
+    label, of_nodes = selection.label_column, {one for _, about in network.nodes(data=True) for one in about}
+    if label is not None and label not in of_nodes:
+        raise InputError(f"the nodes of '{path}' have no attribute {label!r}. Name one that they have.")
+    mass, said = attribute_of(of_nodes, selection.mass_column, path)
+    texts = {
+        name: ["" if one is None else str(one) for _, one in network.nodes(data=name)]
+        for name in (label, mass) if name is not None
+    }  # fmt: skip
+    labels = None if label is None else as_texts(texts[label])
+    masses = None if mass is None else masses_of_texts(texts[mass], nodes, path)
     graph = Graph.from_edges(pairs, weights, n_vertices=len(nodes))
-    return Data(graph, whole_numbers([str(node) for node in nodes]), tuple(notes), labels=labels)
+    ids = whole_numbers([str(node) for node in nodes])
+    return Data(graph, ids, (*notes, *said), labels=labels, masses=masses)
 
 
 _READERS = {".gml": _gml, ".gexf": _gexf, ".edgelist": _edgelist}

@@ -1,6 +1,6 @@
 """Tables of features: text, spreadsheets and .parquet. This module owns which column plays which role: ids and labels
-are told from features by name or content, keys are left out, and the rest is chosen by name. A column that was meant to
-be numbers is never left out in silence.
+are told from features by name or content, masses are named, keys are left out, and the rest is chosen by name. A column
+that was meant to be numbers is never left out in silence.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tautcut.arrays import Array, FloatArray, IntArray
 from tautcut.errors import InputError, NotEnoughMemoryError
 from tautcut.formats import workbook
 from tautcut.formats.base import Data, Selection, decided, foresee, optional, reading
-from tautcut.formats.cells import Column, column_of, plain, written
+from tautcut.formats.cells import Column, column_of, is_missing, is_number, plain, written
 from tautcut.formats.text import Sheet, read_sheet, sheet_of
 
 # Names, in small letters, of columns that are ids or labels rather than features. The last is pyarrow's, of an index.
@@ -41,11 +41,15 @@ _EVEN = 0.9  # of the steps of a run are alike; some are not once rows were dele
 
 @dataclass(frozen=True)
 class Roles:
-    """Which columns, by position, are ids, labels and features; `excluded` look like labels, `kept` stay features."""
+    """Which columns, by position, are ids, labels, masses and features.
+
+    `excluded` look like labels, `kept` stay features.
+    """
 
     names: tuple[str, ...]
     id: int | None
     label: int | None
+    mass: int | None
     features: tuple[int, ...]
     excluded: tuple[int, ...]
     kept: frozenset[int]
@@ -56,9 +60,14 @@ class Roles:
         return {position for position in (self.id, self.label) if position is not None}
 
     @property
+    def masses(self) -> set[int]:
+        """The column of masses, if there is one."""
+        return set() if self.mass is None else {self.mass}
+
+    @property
     def unused(self) -> list[int]:
         """Columns without a role, labels among them; the first of very many."""
-        used = {*self.texts, *self.features}
+        used = {*self.texts, *self.masses, *self.features}
         return [j for j in range(len(self.names)) if j not in used][:_MOST_UNUSED]
 
 
@@ -132,7 +141,7 @@ def read_parquet(path: Path, selection: Selection) -> Data:
     with reading(path, "a Parquet file"), pq.ParquetFile(path, read_dictionary=coded) as file:
         names = tuple(file.schema_arrow.names)
         roles = assign(names, selection, path)
-        wanted = sorted({*roles.texts, *roles.unused, *roles.features})
+        wanted = sorted({*roles.texts, *roles.unused, *roles.features, *roles.masses})
         read = file.read(columns=[names[j] for j in wanted])
         at = {j: plain(read.column(position)) for position, j in enumerate(wanted)}
 
@@ -140,7 +149,8 @@ def read_parquet(path: Path, selection: Selection) -> Data:
             foresee(_PER_TEXT * read.num_rows * len(asked), f"'{path}', {read.num_rows:,} rows of text,")
             return {j: written(at[j]) for j in asked}
 
-        columns = {j: column_of(at[j], missing=selection.missing_words) for j in roles.features}
+        numbers = (*roles.features, *roles.masses)
+        columns = {j: column_of(at[j], missing=selection.missing_words) for j in numbers}
         return assemble(Table(columns, read.num_rows, texts, lambda row: f"row {row}"), roles, selection)
 
 
@@ -168,15 +178,18 @@ def assign(names: tuple[str, ...], selection: Selection, path: Path) -> Roles:
     chosen = None if selection.columns is None else _chosen(names, selection.columns, path)
     kept, without = (frozenset(_chosen(names, asked, path)) for asked in (selection.keep, selection.without))
     fixed = kept | frozenset(chosen or ())
-    taken = fixed | without
+    mass = None if selection.mass_column is None else _position(names, selection.mass_column, path)
+    if mass is not None and selection.mass_column in (selection.id_column, selection.label_column):
+        raise InputError(f"column {names[mass]!r} of '{path}' cannot hold masses and something else. Name another.")
+    taken = fixed | without | {mass}
     by_name = (j for j, name in enumerate(names) if name.casefold() in ID_NAMES and j not in taken)
     id_ = _position(names, selection.id_column, path) if selection.id_column else next(by_name, None)
     label = None if selection.label_column is None else _position(names, selection.label_column, path)
     others = range(len(names)) if chosen is None else dict.fromkeys([*chosen, *sorted(kept)])
-    free = [j for j in others if j not in (id_, label) and j not in without]
+    free = [j for j in others if j not in (id_, label, mass) and j not in without]
     excluded = tuple(j for j in free if j not in fixed and names[j].casefold() in LABEL_NAMES)
     left_out = frozenset(excluded)
-    return Roles(names, id_, label, tuple(j for j in free if j not in left_out), excluded, fixed)
+    return Roles(names, id_, label, mass, tuple(j for j in free if j not in left_out), excluded, fixed)
 
 
 def _chosen(names: tuple[str, ...], asked: Iterable[str], path: Path) -> list[int]:
@@ -239,7 +252,8 @@ def assemble(table: Table, roles: Roles, selection: Selection) -> Data:
         return {names[j]: as_texts(texts[j]) for j in beside}
 
     chosen = tuple(names[j] for j in features)
-    data = Data(matrix, ids, tuple(notes), chosen, labels, others=others, place=table.place)
+    masses = None if roles.mass is None else _masses(table, roles.mass, names[roles.mass])
+    data = Data(matrix, ids, tuple(notes), chosen, labels, others=others, place=table.place, masses=masses)
     return decided(data, selection.kind)
 
 
@@ -262,6 +276,22 @@ def _refuse_words(table: Table, roles: Roles, words: Sequence[int]) -> None:
     if asked is not None:
         example = [cell[:40] for cell in table.texts([asked])[asked][:1]]
         raise InputError(f"column {names[asked]!r} does not hold numbers, but e.g. {example}. Choose another.")
+
+
+def _masses(table: Table, column: int, name: str) -> FloatArray:
+    """The numbers of the column of masses, NaN where one is missing; words are refused."""
+    found = table.columns[column]
+    if found.values is not None:
+        return found.values
+    if found.is_empty:
+        raise InputError(f"column {name!r} is empty, and cannot hold masses. Name another.")
+    cells = table.texts([column])[column]
+    is_word = (at for at, cell in enumerate(cells) if not is_missing(cell) and not is_number(cell))
+    row = found.odd[0] if found.odd is not None else next(is_word, 0)
+    raise InputError(
+        f"masses must be numbers > 0; found {cells[row][:40]!r} in {table.place(row)}, column {name!r}. Correct it, or "
+        "name another column."
+    )
 
 
 def _is_key(name: str, whole: IntArray | None) -> bool:

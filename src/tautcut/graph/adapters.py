@@ -1,11 +1,12 @@
 """What users hold, as a matrix of weights: scipy sparse matrices, dense arrays, networkx and igraph graphs, lists of
-edges; and the names that these have for their vertices. It checks that they are matrices of real numbers; whether the
-weights are those of a graph is checked by `Graph`. It never changes the object it was given.
+edges; and the names and masses that these have for their vertices. It checks that they are matrices of real numbers;
+whether the weights are those of a graph is checked by `Graph`. It never changes the object it was given.
 """
 
 from __future__ import annotations
 
 import sys
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,14 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from tautcut.arrays import BoolArray, FloatArray, IntArray, SparseMatrix
-from tautcut.checks import real_dtype, whole_number
+from tautcut.checks import real_dtype, vertex_masses, whole_number
 from tautcut.errors import InputError
 from tautcut.memory import for_work, foresee
 
 # W_ij and W_ji that differ by no more than this fraction are the same weight up to rounding.
 ROUNDING = 1e-6
+# The attribute of vertices of networkx and igraph that is their mass, as "weight" is that of their edges.
+MASS = "mass"
 # What making a graph takes at its peak (decision 0042).
 _BYTES_PER_ENTRY, _BYTES_PER_LISTED_EDGE, _BYTES_PER_VERTEX = 40, 130, 32
 
@@ -75,6 +78,25 @@ def vertex_names(obj: object) -> tuple[Any, ...] | None:
     if pandas is not None and isinstance(obj, pandas.DataFrame):
         return tuple(obj.index)
     return None
+
+
+def masses_of(obj: object) -> FloatArray | None:
+    """The attribute "mass" of the vertices of a networkx or igraph graph; None if there is none, and of matrices."""
+    networkx, igraph = sys.modules.get("networkx"), sys.modules.get("igraph")
+    if networkx is not None and isinstance(obj, networkx.Graph):
+        found = list(obj.nodes(data=MASS))
+        names, values = [node for node, _ in found], [mass for _, mass in found]
+    elif igraph is not None and isinstance(obj, igraph.Graph) and MASS in obj.vs.attributes():
+        names, values = list(range(obj.vcount())), list(obj.vs[MASS])
+    else:
+        return None
+    if all(mass is None for mass in values):
+        return None
+    odd = next((at for at, mass in enumerate(values) if not isinstance(mass, Real)), None)
+    if odd is not None:
+        what = "there is none" if values[odd] is None else f"found {values[odd]!r}"
+        raise InputError(f'the "{MASS}" of every vertex must be a number > 0; {what} at vertex {names[odd]!r}.')
+    return vertex_masses(values, len(values), name=f'"{MASS}"', place=lambda at: f"at vertex {names[at]!r}")
 
 
 def _csr_of_sparse(obj: Any) -> SparseMatrix:

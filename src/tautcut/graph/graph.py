@@ -16,7 +16,7 @@ from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
 from tautcut.arrays import Array, BoolArray, FloatArray, IndexArray, IntArray, SparseMatrix
 from tautcut.checks import vertex_masses
 from tautcut.errors import InputError
-from tautcut.graph.adapters import ROUNDING, differ, matrix_of_edges, midpoint, weight_matrix
+from tautcut.graph.adapters import ROUNDING, differ, masses_of, matrix_of_edges, midpoint, weight_matrix
 
 if TYPE_CHECKING:
     from tautcut.graph.diagnostics import Diagnosis
@@ -84,7 +84,7 @@ class Graph:
         ----------
         obj : Graph, scipy sparse matrix or array, 2-D array-like, networkx graph or igraph graph
             Missing "weight" attributes of networkx and igraph edges count as 1, parallel edges are summed, and
-            vertices keep their order. A Graph is returned as it is.
+            vertices keep their order; an attribute "mass" of the vertices is their mass. A Graph is returned as it is.
 
         Raises
         ------
@@ -100,7 +100,8 @@ class Graph:
         if isinstance(obj, Graph):
             return obj
         matrix, symmetrise = weight_matrix(obj)
-        return _validate(matrix, symmetrise=symmetrise)
+        graph, masses = _validate(matrix, symmetrise=symmetrise), masses_of(obj)
+        return graph if masses is None else graph.with_masses(masses)
 
     @classmethod
     def from_edges(cls, edges: ArrayLike, weights: ArrayLike | None = None, *, n_vertices: int | None = None) -> Graph:
@@ -174,6 +175,11 @@ class Graph:
         return bool((self.masses == self.masses[:1]).all())
 
     @cached_property
+    def has_masses(self) -> bool:
+        """Whether masses are given: whether any differs from 1."""
+        return not (self.is_even and bool((self.masses[:1] == 1.0).all()))
+
+    @cached_property
     def degrees(self) -> FloatArray:
         """Weighted degrees d_i = Σ_j w_ij, shape (n_vertices,)."""
         return read_only(np.bincount(_row_numbers(self.indptr), self.weights, self.n_vertices).astype(np.float64))
@@ -201,7 +207,7 @@ class Graph:
 
     def in_mean_masses(self) -> tuple[Graph, float]:
         """The graph with its mean mass as the unit, and that unit, as `in_mean_weights` does it with weights."""
-        if self.is_even and self.masses[0] == 1.0:
+        if not self.has_masses:
             return self, 1.0
         masses, unit = self.scaled_masses()
         return Graph(self.indptr, self.indices, self.weights, _rounded(masses)), unit
