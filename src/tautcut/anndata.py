@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from tautcut.arrays import Array, BoolArray, SparseMatrix
-from tautcut.checks import RandomState
+from tautcut.checks import RandomState, vertex_masses
 from tautcut.errors import InputError
 from tautcut.estimators import MTVClassifier, MTVClustering
 from tautcut.formats.schema import GRAPH, KEY, PCA, about_run, entries
@@ -50,6 +50,8 @@ def cluster(
     obsp: str | None = None,
     use_rep: str | None = None,
     n_neighbors: int = 10,
+    masses_key: str | None = None,
+    balance: Literal["size", "volume"] = "size",
     class_prior: ArrayLike | None = None,
     n_init: int | Literal["auto"] = "auto",
     search: Literal["short", "thorough", "none"] = "short",
@@ -87,7 +89,10 @@ def cluster(
         the first that is there is used of `obsp["connectivities"]`, `obsm["X_pca"]` and `X`; `uns` says which.
     n_neighbors : int, default 10
         How many neighbours each cell is joined to, where the graph is built from features.
-    class_prior, n_init, search, min_cluster_size, verbose
+    masses_key : str, optional
+        `adata.obs[masses_key]` holds how much each cell counts in the size of its cluster, a number > 0: how many cells
+        it stands for, say, if it is a metacell.
+    balance, class_prior, n_init, search, min_cluster_size, verbose
         As for :class:`tautcut.MTVClustering`.
     copy : bool, default False
         Leave `adata` alone and return a copy with the results.
@@ -100,8 +105,8 @@ def cluster(
         - `obs[key_added]`: the clusters "0", "1", …, categorical, the largest first;
         - `obs[key_added + "_confidence"]`: how firmly the neighbours of a cell agree on its cluster, from 0 to 1; NaN
           for cells that were not clustered;
-        - `uns[key_added]`: `params`, `energy`, `relaxed_energy`, `status`, `n_iter`, `version`, and `seed` if
-          `random_state` is a number.
+        - `uns[key_added]`: `params`, `energy`, `relaxed_energy`, `status`, `n_iter`, `version`, `seed` if
+          `random_state` is a number, and `masses`, those of the clusters in their order, if cells have any.
 
         The command line writes the same into a .h5ad file, with the clusters as :class:`tautcut.MTVClustering` numbers
         them.
@@ -119,23 +124,27 @@ def cluster(
     """
     given = _input_of(adata, use_rep, obsp=obsp, neighbors_key=neighbors_key, adjacency=adjacency, weighted=use_weights)
     chosen = None if restrict_to is None else _restricted(adata, *restrict_to)
+    masses = _masses_of(adata, masses_key)
+    if masses is not None and chosen is not None:
+        masses = masses[chosen.cells]
     model = MTVClustering(
-        n_clusters, affinity=given.affinity, n_neighbors=n_neighbors, class_prior=class_prior, n_init=n_init,
-        search=search, min_cluster_size=min_cluster_size, verbose=verbose, random_state=random_state,
-    ).fit(given.X if chosen is None else given.of(chosen.cells))  # fmt: skip
+        n_clusters, affinity=given.affinity, n_neighbors=n_neighbors, balance=balance, class_prior=class_prior,
+        n_init=n_init, search=search, min_cluster_size=min_cluster_size, verbose=verbose, random_state=random_state,
+    ).fit(given.X if chosen is None else given.of(chosen.cells), sample_weight=masses)  # fmt: skip
     sizes = model.result_.partition.sizes
-    rank = np.empty_like(sizes)
-    rank[np.argsort(-sizes, kind="stable")] = np.arange(sizes.size)
+    order, rank = np.argsort(-sizes, kind="stable"), np.empty_like(sizes)
+    rank[order] = np.arange(sizes.size)
     codes, names = rank[model.labels_], np.arange(sizes.size).astype(np.str_)
     target = adata.copy() if copy else adata
+    source = {**given.source, **({} if masses_key is None else {"masses_key": masses_key})}
     if chosen is None:
-        _store(target, key_added, model, given.source, codes=codes, names=names, confidence=model.confidence_)
+        _store(target, key_added, model, source, order, codes=codes, names=names, confidence=model.confidence_)
         return target if copy else None
     codes, names = chosen.renamed(codes, names)
     confidence = np.full(codes.size, np.nan)
     confidence[chosen.cells] = model.confidence_
-    key, source = f"{KEY}_R" if key_added == KEY else key_added, {**given.source, **chosen.params}
-    _store(target, key, model, source, codes=codes, names=names, confidence=confidence)
+    key, source = f"{KEY}_R" if key_added == KEY else key_added, {**source, **chosen.params}
+    _store(target, key, model, source, order, codes=codes, names=names, confidence=confidence)
     return target if copy else None
 
 
@@ -152,6 +161,8 @@ def classify(
     obsp: str | None = None,
     use_rep: str | None = None,
     n_neighbors: int = 10,
+    masses_key: str | None = None,
+    balance: Literal["size", "volume"] = "size",
     class_prior: ArrayLike | Literal["auto"] | None = "auto",
     search: Literal["short", "thorough", "none"] = "short",
     copy: bool = False,
@@ -167,7 +178,8 @@ def classify(
         `adata.obs[labels_key]` holds the labels; missing values are unknown, and so is −1 among numbers.
     unknown : str, optional
         A value that also means an unknown label, such as "Unknown".
-    random_state, key_added, adjacency, use_weights, neighbors_key, obsp, use_rep, n_neighbors, search, copy, verbose
+    random_state, key_added, adjacency, use_weights, neighbors_key, obsp, use_rep, n_neighbors, masses_key, balance, \
+search, copy, verbose
         As for :func:`cluster`.
     class_prior
         As for :class:`tautcut.MTVClassifier`.
@@ -192,12 +204,14 @@ def classify(
     given = _input_of(adata, use_rep, obsp=obsp, neighbors_key=neighbors_key, adjacency=adjacency, weighted=use_weights)
     labels = _labels_of(adata, labels_key, unknown)
     model = MTVClassifier(
-        affinity=given.affinity, n_neighbors=n_neighbors, class_prior=class_prior, search=search, verbose=verbose,
-        random_state=random_state,
-    ).fit(given.X, labels)  # fmt: skip
+        affinity=given.affinity, n_neighbors=n_neighbors, balance=balance, class_prior=class_prior, search=search,
+        verbose=verbose, random_state=random_state,
+    ).fit(given.X, labels, sample_weight=_masses_of(adata, masses_key))  # fmt: skip
     target = adata.copy() if copy else adata
     codes, source = model.result_.partition.labels, {**given.source, "labels_key": labels_key}
-    _store(target, key_added, model, source, codes=codes, names=model.classes_, confidence=model.confidence_)
+    source |= {} if masses_key is None else {"masses_key": masses_key}
+    order = np.arange(model.classes_.size)
+    _store(target, key_added, model, source, order, codes=codes, names=model.classes_, confidence=model.confidence_)
     return target if copy else None
 
 
@@ -294,13 +308,30 @@ def _labels_of(adata: AnnData, key: str, unknown: str | None) -> Array:
     return np.array([None if is_missing or label == unknown else label for label, is_missing in pairs], dtype=object)
 
 
+def _masses_of(adata: AnnData, key: str | None) -> Array | None:
+    """The masses of the cells, if a column of them is named."""
+    if key is None:
+        return None
+    column = _entry(adata.obs, "obs", key)
+
+    def place(cell: int) -> str:
+        return f"for cell {str(adata.obs_names[cell])!r}"
+
+    return vertex_masses(column.to_numpy(), adata.n_obs, name=f"obs[{key!r}]", place=place)
+
+
 def _store(
-    adata: AnnData, key: str, model: Model, source: dict[str, Any], *, codes: Array, names: Array, confidence: Array
-) -> None:
-    """Write the results; `codes` number the `names`, which become the categories, and −1 is no category."""
+    adata: AnnData, key: str, model: Model, source: dict[str, Any], order: Array, *, codes: Array, names: Array,
+    confidence: Array,
+) -> None:  # fmt: skip
+    """Write the results; `codes` number the `names`, which become the categories, and −1 is no category.
+
+    `order` has the clusters as they are numbered now.
+    """
     about = about_run(
         params=source | model.get_params(), energy=model.energy_, relaxed_energy=model.relaxed_energy_,
         status=model.result_.outcome, n_iter=model.n_iter_, seed=model.random_state,
+        masses=model.result_.partition.masses[order] if model.graph_.has_masses else None,
     )  # fmt: skip
     added = entries(key, codes=codes, classes=names, confidence=confidence, about=about)
     for part, values in added.items():

@@ -710,12 +710,7 @@ def _weighed(graph: Graph, kinds: IntArray | None, sample_weight: ArrayLike | No
 
     `kinds` says which vertex of the graph each point is, where copies were merged.
     """
-    masses = graph.masses
-    if balance == "volume":
-        degrees = graph.degrees
-        # Vertices without edges have no volume; they count as much as the one that has the least.
-        least = degrees[degrees > 0].min(initial=np.inf)
-        masses = masses * np.where(degrees > 0, degrees, least if np.isfinite(least) else 1.0)
+    masses = graph.by_volume().masses if balance == "volume" else graph.masses
     if kinds is not None:
         graph, masses = tie_copies(graph, kinds), masses[kinds]
     if sample_weight is not None:

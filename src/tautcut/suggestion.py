@@ -9,6 +9,7 @@ import math
 import warnings
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ from tautcut.graph import Graph
 from tautcut.metrics import ari
 from tautcut.problem import Partition, Problem, cuts
 from tautcut.search.driver import best_of_starts
+from tautcut.search.links import best_of_linked, linked_groups
 from tautcut.search.plan import Plan
 
 # Enough to see the curve: two to four multilevel starts, combined, and a short polish (decision 0034).
@@ -81,6 +83,7 @@ def suggest_n_clusters(
     graph: Graph,
     candidates: Iterable[int] = range(2, 16),
     *,
+    must_link: Any = None,
     random_state: int | np.random.Generator | None = None,
     observers: Iterable[Observer] = (),
 ) -> Suggestion:
@@ -100,9 +103,11 @@ def suggest_n_clusters(
     Parameters
     ----------
     graph : Graph
-        The graph to be clustered, from `knn_graph` or `Graph.from_any`.
+        The graph to be clustered, from `knn_graph` or `Graph.from_any`; clusters weigh the masses of its vertices.
     candidates : iterable of int, default 2 to 15
         Numbers of clusters, from 2 to the number of vertices; the largest should exceed what you expect.
+    must_link : array-like of shape (n_pairs, 2), or list of groups, optional
+        Vertices that stay together, by their numbers.
     random_state : int, Generator or None
         Seeds the searches; a whole number makes the suggestion repeatable.
     observers : iterable of callables
@@ -121,12 +126,13 @@ def suggest_n_clusters(
     >>> suggest_n_clusters(ring, range(2, 7), random_state=0).n_clusters
     4
     """
-    numbers = _checked(candidates, graph)
+    groups = None if must_link is None else linked_groups(must_link, {i: i for i in range(graph.n_vertices)})
+    numbers = _checked(candidates, graph, graph.n_vertices if groups is None else int(groups.max()) + 1)
     watchers = tuple(observers)
     curve: list[CurvePoint] = []
     try:
         for R, rng in zip(numbers, np.random.default_rng(random_state).spawn(len(numbers)), strict=True):
-            curve.append(_point(Problem(graph, R), rng))
+            curve.append(_point(Problem(graph, R), groups, rng))
             lowest = min(point.energy for point in curve)
             seen = Progress(0, 0, len(curve), len(numbers), np.nan, curve[-1].energy, lowest, "suggest")
             if any([watch(seen) for watch in watchers]):
@@ -138,25 +144,26 @@ def suggest_n_clusters(
     return _suggestion(tuple(curve), is_complete=len(curve) == len(numbers))
 
 
-def _checked(candidates: Iterable[int], graph: Graph) -> list[int]:
-    """The candidates in order, each once; refused unless the graph can be cut into so many clusters."""
+def _checked(candidates: Iterable[int], graph: Graph, most: int) -> list[int]:
+    """The candidates in order, each once; refused unless the graph can be cut into so many clusters, `most` of all."""
     numbers = sorted({cluster_count(number) for number in candidates})
     if not numbers:
         raise InputError("candidates is empty. Give numbers of clusters, e.g. range(2, 16).")
-    if numbers[0] < 2 or numbers[-1] > graph.n_vertices:
+    if numbers[0] < 2 or numbers[-1] > most:
         wrong = numbers[0] if numbers[0] < 2 else numbers[-1]
+        of = "vertices" if most == graph.n_vertices else "groups of vertices that stay together"
         raise InputError(
-            f"candidates must lie between 2 and the {graph.n_vertices} vertices; found {wrong}. "
-            f"Give e.g. range(2, {max(min(16, graph.n_vertices), 3)})."
+            f"candidates must lie between 2 and the {most} {of}; found {wrong}. "
+            f"Give e.g. range(2, {max(min(16, most), 3)})."
         )
     if not graph.n_edges:
         raise InputError("a graph without edges has no clusters to count; found 0 edges. Give it edges.")
     return numbers
 
 
-def _point(problem: Problem, rng: np.random.Generator) -> CurvePoint:
+def _point(problem: Problem, groups: IntArray | None, rng: np.random.Generator) -> CurvePoint:
     """The point of the curve for one number of clusters."""
-    one, other = (_partition(problem, generator) for generator in rng.spawn(2))
+    one, other = (_partition(problem, groups, generator) for generator in rng.spawn(2))
     best = one if one.energy <= other.energy else other
     shares, cut = _shares(problem.graph, best.labels, problem.n_clusters)
     leakage = float(np.max(np.where(shares > 0, cut, 1) / np.where(shares > 0, shares, 1)))
@@ -164,12 +171,13 @@ def _point(problem: Problem, rng: np.random.Generator) -> CurvePoint:
     return CurvePoint(problem.n_clusters, best.energy, ari(one.labels, other.labels), modularity, leakage)
 
 
-def _partition(problem: Problem, rng: np.random.Generator) -> Partition:
-    """The partition of one short search; KeyboardInterrupt if it was cut short."""
+def _partition(problem: Problem, groups: IntArray | None, rng: np.random.Generator) -> Partition:
+    """The partition of one short search, which keeps groups together; KeyboardInterrupt if it was cut short."""
+    search = partial(best_of_starts, problem) if groups is None else partial(best_of_linked, problem, groups)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InterruptedRunWarning)
         warnings.simplefilter("ignore", CollapseWarning)  # its energy says so
-        result = best_of_starts(problem, _plan(problem.graph), rng=rng)
+        result = search(_plan(problem.graph), rng=rng)
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     return result.partition

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tautcut.cli import shell
 from tautcut.cli.finished import FinishedRun
-from tautcut.cli.options import Candidates, Common, FitOptions, Source, expanded
+from tautcut.cli.options import Candidates, Common, FitOptions, Grouping, Source, expanded, n_apart
 from tautcut.errors import InputError
 from tautcut.interrupts import apart
 
@@ -35,6 +35,7 @@ def cluster(
     ],
     candidates: Candidates,
     fit: FitOptions,
+    grouping: Grouping,
     source: Source,
     common: Common,
 ) -> None:
@@ -44,28 +45,30 @@ def cluster(
     """
     with _command(common.seed, source) as written:
         settings, asked = fit.settings, candidates.asked(n_clusters)
+        grouping.check()
         with common.bar(fit.device) as bar:
 
-            def prepare() -> tuple[Path, Data, Array | None, Graph, NeighborReport | None]:
-                out, data = fit.checked_out(source.file), source.read()
-                images = fit.images(data)
-                return out, data, images, *source.graph_of(data, common, fit.device, bar)
+            def prepare() -> tuple[Path, Data, Array | None, dict[str, Any], Graph, NeighborReport | None]:
+                out, data = fit.checked_out(source.file, grouping.must_link), source.read()
+                images, grouped = fit.images(data), grouping.settings(data)
+                return out, data, images, grouped, *source.graph_of(data, common, fit.device, bar)
 
-            out, data, images, graph, neighbors = apart(prepare)
-            found = None if asked else candidates.suggested(graph, common, bar)
+            out, data, images, grouped, graph, neighbors = apart(prepare)
+            links = grouped.get("must_link")
+            found = None if asked else candidates.suggested(grouping.weighed(graph), common, bar, links)
             number = found.n_clusters if found else asked
             if found:
                 if not found.is_complete:
                     raise KeyboardInterrupt
                 common.say(f"Taking {number} clusters: {found.reason}")
-            diagnosis = apart(lambda: _diagnosed(source, graph, data, number, common))
+            diagnosis = apart(lambda: _diagnosed(source, grouping.weighed(graph), data, number, common))
             model = apart(_estimators).MTVClustering(
-                number, affinity="precomputed", random_state=common.seed, verbose=bar or False, **settings
+                number, affinity="precomputed", random_state=common.seed, verbose=bar or False, **settings, **grouped
             )  # fmt: skip
             common.say("Clustering; the first run on a machine compiles for up to a minute ...")
             with common.warnings_said(is_graph_known=True), shell.acknowledged():
                 model.fit(graph)
-        settings = {"n_clusters": number, **settings, "image": fit.image}
+        settings = {"n_clusters": number, **settings, **grouping.told, "image": fit.image}
         about = source.about("cluster", data, common.seed, settings, neighbors)
         if found:
             about["suggestion"] = found.to_dict()
@@ -86,6 +89,7 @@ def classify(
         typer.Option(metavar="WORD", help="A word for an unknown label, besides empty, −1, NA and ?; repeatable."),
     ] = None,
     fit: FitOptions,
+    grouping: Grouping,
     source: Source,
     common: Common,
 ) -> None:
@@ -97,21 +101,24 @@ def classify(
         settings = fit.settings
         if (labels is None) == (label_column is None):
             raise InputError("the known labels are missing or given twice: give either --labels or --label-column.")
+        grouping.check()
         with common.bar(fit.device) as bar:
 
-            def prepare() -> tuple[Path, Data, Array | None, Array, Graph, NeighborReport | None]:
-                out, data = fit.checked_out(source.file, labels), source.read(label_column)
+            def prepare() -> tuple[Path, Data, Array | None, dict[str, Any], Array, Graph, NeighborReport | None]:
+                out = fit.checked_out(source.file, labels, grouping.must_link)
+                data = source.read(label_column)
                 images, known = fit.images(data), _known(data, labels, unknown or (), common)
-                return out, data, images, known, *source.graph_of(data, common, fit.device, bar)
+                grouped = grouping.settings(data)
+                return out, data, images, grouped, known, *source.graph_of(data, common, fit.device, bar)
 
-            out, data, images, known, graph, neighbors = apart(prepare)
+            out, data, images, grouped, known, graph, neighbors = apart(prepare)
             from tautcut.checks import UNLABELLED
 
             given = [label for label in known.tolist() if label not in (None, UNLABELLED)]
             n_classes = len(set(given))
-            diagnosis = apart(lambda: _diagnosed(source, graph, data, max(n_classes, 1), common))
+            diagnosis = apart(lambda: _diagnosed(source, grouping.weighed(graph), data, max(n_classes, 1), common))
             model = apart(_estimators).MTVClassifier(
-                affinity="precomputed", random_state=common.seed, verbose=bar or False, **settings
+                affinity="precomputed", random_state=common.seed, verbose=bar or False, **settings, **grouped
             )  # fmt: skip
             if n_classes == 1:
                 common.say(
@@ -121,7 +128,8 @@ def classify(
             with common.warnings_said(is_graph_known=True), shell.acknowledged():
                 model.fit(graph, known)
         named = {"labels": None if labels is None else str(labels), "label_column": label_column, "unknown": unknown}
-        about = source.about("classify", data, common.seed, {**named, **settings, "image": fit.image}, neighbors)
+        told = {**named, **settings, **grouping.told, "image": fit.image}
+        about = source.about("classify", data, common.seed, told, neighbors)
         run = FinishedRun(model, about, source.file, data, images, diagnosis)
         run.leave(out, fit.report, written, as_json=common.as_json)
 
@@ -157,7 +165,8 @@ def graph(
         if out is not None:
             from tautcut.formats import write_graph
 
-            write_graph(out, made, data.ids)
+            with common.warnings_said():
+                write_graph(out, made, data.ids)
             written.append(out)
         if common.as_json:
             about = source.about("graph", data, common.seed, {"n_clusters": n_clusters}, neighbors)
@@ -172,23 +181,25 @@ def graph(
 def suggest(
     *,
     candidates: Candidates,
+    grouping: Grouping,
     source: Source,
     common: Common,
 ) -> None:
     """Suggest how many clusters a file has: the number after which clusters without a seam have to be split."""
     with _command(common.seed, source):
         candidates.within()
+        grouping.check()
         with common.bar() as bar:
 
-            def prepare() -> tuple[Data, Graph, NeighborReport | None]:
+            def prepare() -> tuple[Data, list[list[int]] | None, Graph, NeighborReport | None]:
                 data = source.read()
-                return data, *source.graph_of(data, common, bar=bar)
+                return data, grouping.links(data), *source.graph_of(data, common, bar=bar)
 
-            data, made, neighbors = apart(prepare)
-            found = candidates.suggested(made, common, bar)
+            data, links, made, neighbors = apart(prepare)
+            found = candidates.suggested(grouping.weighed(made), common, bar, links)
         if common.as_json:
-            asked = dict(zip(("min", "max"), candidates.within(made.n_vertices), strict=True))
-            about = source.about("suggest", data, common.seed, asked, neighbors)
+            asked = dict(zip(("min", "max"), candidates.within(n_apart(made, links)), strict=True))
+            about = source.about("suggest", data, common.seed, asked | grouping.told, neighbors)
             shell.print_json(about | {"suggestion": found.to_dict()})
         else:
             shell.show(str(found))

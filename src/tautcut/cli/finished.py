@@ -79,6 +79,7 @@ class FinishedRun:
         about = formats.about_run(
             params=self._settings, energy=result.partition.energy, relaxed_energy=result.relaxed_energy,
             status=result.outcome, n_iter=result.n_iter, seed=self.about["seed"],
+            masses=result.partition.masses if result.problem.graph.has_masses else None,
         )  # fmt: skip
         labels = self.names[result.partition.labels]
         quality = getattr(self.model, "label_quality_", None)
@@ -116,11 +117,17 @@ class FinishedRun:
         from rich.text import Text
 
         what = "class" if self.result.problem.has_labels else "cluster"
+        clusters = self._clusters()
+        has_masses = self.result.problem.graph.has_masses
         rows = (
-            (Text(shell.printable(str(label))), str(size), f"{term:.4g}", f"{confidence:.2f}")
-            for label, size, term, confidence in (one.values() for one in self._clusters())
-        )
-        shell.print_table((what, "size", "term of (P)", "confidence"), rows, box=box.SIMPLE_HEAD)
+            (
+                Text(shell.printable(str(one["label"]))), str(one["size"]), *([f"{one['mass']:.6g}"] if has_masses else []),
+                f"{one['term']:.4g}", f"{one['confidence']:.2f}",
+            )
+            for one in clusters
+        )  # fmt: skip
+        head = (what, "size", *(["mass"] if has_masses else []), "term of (P)", "confidence")
+        shell.print_table(head, rows, box=box.SIMPLE_HEAD)
         if "suggestion" in self.about:
             shell.show(f"{self.names.size} clusters were suggested: {self.about['suggestion']['reason']}")
         shell.show(f"Energy (P): {self.result.partition.energy:.6g}. {self.result.outcome}")
@@ -130,11 +137,12 @@ class FinishedRun:
         shell.show(f"Labels: {out}" + ("" if report is None else f"\nReport: {report}"))
 
     def _clusters(self) -> list[dict[str, Any]]:
-        """Label, size, term of the energy and mean confidence of each cluster."""
+        """Label, size, mass if there are any, term of the energy and mean confidence of each cluster."""
         import numpy as np
 
         found = self.result.partition
         means = np.bincount(found.labels, self.result.confidence, self.names.size) / np.maximum(found.sizes, 1)
-        columns = {"label": self.names, "size": found.sizes, "term": found.terms, "confidence": means}
+        masses = {"mass": found.masses} if self.result.problem.graph.has_masses else {}
+        columns = {"label": self.names, "size": found.sizes, **masses, "term": found.terms, "confidence": means}
         lines = zip(*(column.tolist() for column in columns.values()), strict=True)
         return [dict(zip(columns, line, strict=True)) for line in lines]

@@ -143,6 +143,13 @@ class Source:
         ),
     ] = "auto"
     id_column: Annotated[str | None, Option(help="The column of ids; found by its name or content if absent.")] = None
+    mass_column: Annotated[
+        str | None,
+        Option(
+            metavar="COLUMN",
+            help="The column (array, node attribute) of masses: how much each row counts in the size of a cluster.",
+        ),
+    ] = None
     array: Annotated[
         str | None, Option(help="Which array of a .npz (X) or .h5ad (obsp/connectivities, obsm/X_pca, X).")
     ] = None
@@ -168,7 +175,7 @@ class Source:
         ways: dict[str, Any] = {"missing": self.missing, "missing_words": self.na or ()}
         data = formats.read(
             self.file, kind=self.kind, columns=None if self.columns is None else split_by_commas(self.columns),
-            id_column=self.id_column, label_column=label_column, array=self.array,
+            id_column=self.id_column, label_column=label_column, mass_column=self.mass_column, array=self.array,
             keep=split_by_commas(self.keep or ()), without=split_by_commas(self.without or ()), **ways,
         )  # fmt: skip
         return replace(data, scaling=self._scaling(data))
@@ -214,7 +221,7 @@ class Source:
                 finder=exact_finder(device), **ways,
             )  # fmt: skip
         common.say(f"Joined to a graph of {graph.n_edges:,} edges: {report}")
-        return graph, report
+        return (graph if data.masses is None else graph.with_masses(data.masses)), report
 
     def _say_scaling(self, used: Scaling, names: tuple[str, ...] | None, common: Common) -> None:
         """That columns are scaled, and why; or that they should be."""
@@ -253,7 +260,7 @@ class Source:
         read = {
             "as": self.kind, "columns": self.columns, "keep": self.keep, "without": self.without, "na": self.na,
             "missing": None if self.missing == "error" else self.missing, "id_column": self.id_column,
-            "array": self.array,
+            "mass_column": self.mass_column, "array": self.array,
         }  # fmt: skip
         joined = {name: getattr(self, name) for name in ("n_neighbors", "metric", "weights", "method")}
         if data.scaling is not None:
@@ -271,6 +278,61 @@ class Source:
             "settings": given | ({} if report is None else joined) | settings,
             "seed": seed,
         }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """What the size of a cluster is, and which rows stay together."""
+
+    balance: Annotated[
+        str,
+        Option(
+            metavar="size|volume",
+            help="The size of a cluster: its rows, or their masses; or its volume, the edge weight at its rows.",
+        ),
+    ] = "size"
+    must_link: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE",
+            help="Rows that stay together: a table with their ids in a line, or of id and group: .csv .tsv .txt.",
+        ),
+    ] = None
+
+    def check(self) -> None:
+        """Refuse a balance that there is not, before anything is read."""
+        from tautcut.checks import one_of
+
+        one_of("--balance", self.balance, ("size", "volume"))
+
+    def settings(self, data: Data) -> dict[str, Any]:
+        """The parameters of the estimator, with the rows that stay together by their numbers."""
+        links = {} if self.must_link is None else {"must_link": self.links(data)}
+        return ({} if self.balance == "size" else {"balance": self.balance}) | links
+
+    def links(self, data: Data) -> list[list[int]] | None:
+        """The groups of rows that stay together; those that were left out have no part in it."""
+        from tautcut.formats import read_links
+
+        if self.must_link is None:
+            return None
+        groups = read_links(self.must_link, data.all_ids)
+        if data.dropped is None:
+            return groups
+        left_out = set(data.dropped.tolist())
+        number = {place: at for at, place in enumerate(one for one in range(len(data.all_ids)) if one not in left_out)}
+        return [[number[place] for place in group if place in number] for group in groups]
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What is said of it, to repeat the run with."""
+        links = None if self.must_link is None else str(self.must_link)
+        given = {"balance": None if self.balance == "size" else self.balance, "must_link": links}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def weighed(self, graph: Graph) -> Graph:
+        """The graph whose masses are what clusters are balanced by."""
+        return graph.by_volume() if self.balance == "volume" else graph
 
 
 @dataclass(frozen=True)
@@ -299,17 +361,20 @@ class Candidates:
             raise InputError(f"--n-clusters must be a whole number ≥ 1, or auto; found {n_clusters!r}.")
         return number
 
-    def suggested(self, graph: Graph, common: Common, bar: ProgressBar | None) -> Suggestion:
-        """The number of clusters that the graph speaks for, with its reason."""
-        smallest, largest = self.within(graph.n_vertices)
+    def suggested(
+        self, graph: Graph, common: Common, bar: ProgressBar | None, links: list[list[int]] | None = None
+    ) -> Suggestion:
+        """The number of clusters that the graph speaks for, with its reason; groups in `links` stay together."""
+        smallest, largest = self.within(n_apart(graph, links))
         suggestion = apart(_suggestion)
         common.say(f"Clustering into {smallest} to {largest} clusters ...")
         if bar:
             bar.show("suggest 1", 0, largest - smallest + 1)
         with common.warnings_said(is_graph_known=True), shell.acknowledged():
             found: Suggestion = suggestion.suggest_n_clusters(
-                graph, range(smallest, largest + 1), random_state=common.seed, observers=[bar] if bar else []
-            )
+                graph, range(smallest, largest + 1), must_link=links, random_state=common.seed,
+                observers=[bar] if bar else [],
+            )  # fmt: skip
         return found
 
     def within(self, n_vertices: int = sys.maxsize) -> tuple[int, int]:
@@ -321,6 +386,15 @@ class Candidates:
         if not 1 <= smallest <= largest:
             raise InputError(f"--min must be from 1 to --max; found {smallest} and {largest}.")
         return smallest, largest
+
+
+def n_apart(graph: Graph, links: list[list[int]] | None) -> int:
+    """How many clusters there can be where groups of rows stay together."""
+    if links is None:
+        return graph.n_vertices
+    from tautcut.search.links import linked_groups
+
+    return int(linked_groups(links, {i: i for i in range(graph.n_vertices)}).max()) + 1
 
 
 def _resolved(device: str) -> str:

@@ -24,6 +24,7 @@ from tautcut.formats.labels import (
     known_labels,
     placeholder_among,
     read_labels,
+    read_links,
     write_labels,
 )
 from tautcut.formats.masses import weighed
@@ -35,7 +36,7 @@ from tautcut.formats.tables import read_parquet, read_spreadsheet
 
 __all__ = [
     "Data", "GRAPH_SUFFIXES", "Labelling", "SUFFIXES", "about_run", "check_label_path", "check_source", "inner_suffix",
-    "known_labels", "placeholder_among", "read", "read_labels", "stem", "write_graph", "write_labels",
+    "known_labels", "placeholder_among", "read", "read_labels", "read_links", "stem", "write_graph", "write_labels",
 ]  # fmt: skip
 
 

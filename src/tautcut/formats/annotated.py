@@ -60,7 +60,8 @@ def read_h5ad(path: Path, selection: Selection) -> Data:
     if names is not None and len(names) != matrix.shape[1]:
         raise InputError(f"'{path}' is damaged: {name} has {matrix.shape[1]} columns for {len(names)} genes.")
     kind = "graph" if name.startswith("obsp/") else selection.kind or "features"
-    notes = (f"Taken from {name}.",)
+    said = () if masses is None else (f"Masses are the column {selection.mass_column!r} of obs.",)
+    notes = (f"Taken from {name}.", *said)
     data = Data(checked(matrix, path), ids, notes, names, labels, others=lambda: others, masses=masses)
     return decided(data, kind)
 

@@ -63,7 +63,8 @@ def read_npz(path: Path, selection: Selection) -> Data:
         asked = selection.mass_column
         if asked is None and not (is_sparse and data.kind == "graph" and MASSES in stored.names):
             return data
-        return replace(data, masses=_masses(stored, asked or MASSES, path))
+        notes = (*data.notes, f"Masses are its array {asked or MASSES!r}.")
+        return replace(data, notes=notes, masses=_masses(stored, asked or MASSES, path))
 
 
 def read_mtx(path: Path, selection: Selection) -> Data:

@@ -1,5 +1,6 @@
-"""Labels: known ones read from a table of id and label, found ones written with their confidence. It owns what an
-unknown label looks like, and keeps ids that begin like a formula from being run by a spreadsheet.
+"""Labels: known ones read from a table of id and label, found ones written with their confidence; and which vertices
+are known to share one. It owns what an unknown label looks like, and keeps ids that begin like a formula from being run
+by a spreadsheet.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from tautcut.formats.base import Data, optional, reading
 from tautcut.formats.cells import number
 from tautcut.formats.packed import inner_suffix, unpacked
 from tautcut.formats.tables import ID_NAMES, LABEL_NAMES
-from tautcut.formats.text import Sheet, read_sheet
+from tautcut.formats.text import Line, Sheet, read_sheet
 from tautcut.writing import replacing, writable
 
 # What an unknown label looks like, in small letters. Words such as "none" may be classes: they have to be said.
@@ -35,6 +36,8 @@ PLACEHOLDERS = frozenset({
     "unknown", "unlabelled", "unlabeled", "none", "missing", "undefined", "unspecified", "unclassified", "unassigned",
     "not labelled", "not labeled", "no label", "tbd", "todo", "other?", "??", "???",
 })  # fmt: skip
+# What a column is called that names groups of rows which stay together.
+GROUP_NAMES = frozenset({"group", "groups", "group_id", "group id", "link"})
 DIGITS = 6  # of confidence and quality in text
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -121,13 +124,7 @@ def read_labels(path: Path, ids: Array, unknown: Collection[str] = ()) -> Array:
 
     The columns are those named id and label, else the first two. Vertices that the table leaves out are unknown.
     """
-    if inner_suffix(path) not in (".csv", ".tsv", ".txt"):
-        raise InputError(f"labels are read from .csv, .tsv or .txt files of id and label; found '{path}'.")
-    if not path.is_file():
-        raise InputError(f"there is no file '{path}' of labels. Check the path.")
-    places = {str(one): place for place, one in enumerate(ids.tolist())}
-    if len(places) < len(ids):
-        raise InputError("the ids of the input are not distinct, so labels cannot be joined to them. Rename them.")
+    places = _places(path, ids, "labels", "id and label")
     texts = [""] * len(ids)
     with unpacked(path) as plain, reading(path, "a table of id and label"):
         for line, id_, label in _pairs(read_sheet(plain), path):
@@ -140,9 +137,77 @@ def read_labels(path: Path, ids: Array, unknown: Collection[str] = ()) -> Array:
     return known_labels(texts, unknown)
 
 
+def read_links(path: Path, ids: Array) -> list[list[int]]:
+    """Groups of vertices that stay together, by their places among the ids.
+
+    A line lists the ids of a group, two of them or more; or, where a column is named group, each line has an id and the
+    name of its group, which is empty for an id that is free. The first line may hold names of the columns.
+    """
+    places = _places(path, ids, "links", "ids that stay together")
+    with unpacked(path) as plain, reading(path, "a table of ids that stay together"):
+        rows = ((line, [_as_written(cell.strip()) for cell in cells]) for line, cells in _all_rows(read_sheet(plain)))
+        first = next(rows)
+        names = [cell.casefold() for cell in first[1]]
+        if GROUP_NAMES.intersection(names):
+            return _named_groups(rows, names, places, path)
+        is_head = not any(cell in places for cell in first[1])
+        lines = rows if is_head else chain([first], rows)
+        return [_listed_group(line, cells, places, path) for line, cells in lines]
+
+
+def _named_groups(
+    rows: Iterator[Line], names: list[str], places: Mapping[str, int], path: Path
+) -> list[list[int]]:  # fmt: skip
+    """The groups of a table of id and group."""
+    if len(names) != 2:
+        raise InputError(f"links need two columns, id and group, or ids alone; '{path}' has {len(names)} columns.")
+    group = next(j for j, name in enumerate(names) if name in GROUP_NAMES)
+    groups: dict[str, list[int]] = {}
+    for line, cells in rows:
+        if len(cells) != 2:
+            raise InputError(f"'{path}' is uneven or cut short: line {line} has {len(cells)} columns.")
+        place = _place(line, cells[1 - group], places, path)
+        if cells[group]:
+            groups.setdefault(cells[group], []).append(place)
+    return list(groups.values())
+
+
+def _listed_group(line: int, cells: list[str], places: Mapping[str, int], path: Path) -> list[int]:
+    given = [cell for cell in cells if cell]
+    if len(given) < 2:
+        raise InputError(f"line {line} of '{path}' links one id to none. Give two or more, or columns id and group.")
+    return [_place(line, cell, places, path) for cell in given]
+
+
+def _place(line: int, id_: str, places: Mapping[str, int], path: Path) -> int:
+    if id_ not in places:
+        raise InputError(
+            f"line {line} of '{path}' links {id_[:40]!r}, which is not an id of the input. Correct it, or name the "
+            "columns id and group if it is a group."
+        )
+    return places[id_]
+
+
+def _places(path: Path, ids: Array, what: str, columns: str) -> dict[str, int]:
+    """Where each id of the input stands, if a table can be joined to them."""
+    if inner_suffix(path) not in (".csv", ".tsv", ".txt"):
+        raise InputError(f"{what} are read from .csv, .tsv or .txt files of {columns}; found '{path}'.")
+    if not path.is_file():
+        raise InputError(f"there is no file '{path}' of {what}. Check the path.")
+    places = {str(one): place for place, one in enumerate(ids.tolist())}
+    if len(places) < len(ids):
+        raise InputError(f"the ids of the input are not distinct, so {what} cannot be joined to them. Rename them.")
+    return places
+
+
+def _all_rows(sheet: Sheet) -> Iterator[Line]:
+    """Every row, the first among them whether it is a header or not."""
+    return replace(sheet, header=0).rows()
+
+
 def _pairs(sheet: Sheet, path: Path) -> Iterator[tuple[int, str, str]]:
     """Line, id and label of each row."""
-    lines = replace(sheet, header=0).rows()
+    lines = _all_rows(sheet)
     first = next(lines)
     names = [cell.strip().casefold() for cell in first[1]]
     is_named = bool(LABEL_NAMES.intersection(names) or ID_NAMES.intersection(names))

@@ -18,13 +18,14 @@ GRAPH, PCA = "connectivities", "X_pca"  # where scanpy puts its graph, in obsp, 
 
 
 def about_run(
-    *, params: Mapping[str, Any], energy: float, relaxed_energy: float, status: object, n_iter: int, seed: object = None
-) -> dict[str, Any]:
-    """What is told of a run; the seed is left out if it is not a number."""
-    about = {
+    *, params: Mapping[str, Any], energy: float, relaxed_energy: float, status: object, n_iter: int,
+    seed: object = None, masses: Array | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """What is told of a run: the seed only if it is a number, the masses of clusters only if there are any."""
+    about: dict[str, Any] = {
         "params": dict(params), "energy": float(energy), "relaxed_energy": float(relaxed_energy),
         "status": str(status), "n_iter": int(n_iter), "version": __version__,
-    }  # fmt: skip
+    } | ({} if masses is None else {"masses": masses})  # fmt: skip
     return about | {"seed": int(seed)} if isinstance(seed, int | np.integer) else about
 
 

@@ -253,6 +253,8 @@ def assemble(table: Table, roles: Roles, selection: Selection) -> Data:
 
     chosen = tuple(names[j] for j in features)
     masses = None if roles.mass is None else _masses(table, roles.mass, names[roles.mass])
+    if roles.mass is not None:
+        notes.append(f"Masses are in column {names[roles.mass]!r}.")
     data = Data(matrix, ids, tuple(notes), chosen, labels, others=others, place=table.place, masses=masses)
     return decided(data, selection.kind)
 

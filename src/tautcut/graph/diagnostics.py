@@ -138,7 +138,8 @@ def diagnose(
     Returns
     -------
     Diagnosis
-        Findings on components, isolated vertices, degrees, weights, the spectrum, noise and, with R, cluster sizes.
+        Findings on components, isolated vertices, degrees, weights, masses if there are any, the spectrum, noise and,
+        with R, cluster sizes.
         Takes seconds; what would take longer is measured on a sample or left out, and its finding says so.
 
     Examples
@@ -157,6 +158,7 @@ def diagnose(
         _isolated(graph),
         _degrees(graph, origin),
         _weights(graph, origin),
+        _masses(graph, n_clusters),
         spectrum,
         _noise(graph, spectrum, origin),
         _cluster_size(graph, n_clusters, origin),
@@ -206,10 +208,13 @@ def confidence(graph: Graph, labels: ArrayLike, n_clusters: int) -> FloatArray:
 
 def _components(graph: Graph, n_clusters: int | None, origin: Origin | None) -> Finding:
     """Components of two vertices or more; isolated vertices have a finding of their own."""
-    sizes = -np.sort(-np.bincount(graph.components()[1]))
-    sizes = sizes[sizes > 1]
+    component = graph.components()[1]
+    sizes, masses = np.bincount(component), np.bincount(component, graph.masses)
+    order = np.argsort(-sizes, kind="stable")
+    order = order[sizes[order] > 1]
+    sizes = sizes[order]
     outside = float(sizes[1:].sum() / graph.n_vertices)
-    is_large = sizes >= CLUSTER_LIKE * graph.n_vertices / (n_clusters or 1)
+    is_large = masses[order] >= CLUSTER_LIKE * graph.total_mass / (n_clusters or 1)
     value: dict[str, float | int] = {"n_components": int(sizes.size), "outside_largest": outside}
     if sizes.size <= 1:
         return Finding("components", value, "info", "All vertices with edges are connected.")
@@ -284,6 +289,33 @@ def _weights(graph: Graph, origin: Origin | None) -> Finding | None:
     )
     advice = _possible(origin, "Take the logarithm or a root of the weights", ", or weights='self-tuning' or 'binary'")
     return Finding("weights", value, "warning", meaning, advice)
+
+
+def _masses(graph: Graph, n_clusters: int | None) -> Finding | None:
+    """The range of the masses, and whether a vertex alone has more than a cluster is expected to."""
+    if not graph.has_masses:
+        return None
+    masses, heaviest = graph.masses, int(graph.masses.argmax())
+    smallest, largest, whole = float(masses.min()), float(masses.max()), graph.total_mass
+    value: dict[str, float | int] = {
+        "smallest": smallest, "largest": largest, "total": whole, "heaviest": heaviest, "share": largest / whole,
+    }  # fmt: skip
+    if graph.is_even:
+        return Finding("masses", value, "info", f"All vertices have the mass {smallest:g}.")
+    span = f"Masses run from {smallest:.3g} to {largest:.3g}, {whole / masses.size:.3g} on average"
+    R = n_clusters or 2  # the fewest that there is a cut between
+    value["n_too_heavy"] = n_heavy = int((masses > whole / R).sum())
+    if R == 1 or not n_heavy:
+        return Finding("masses", value, "info", f"{span}; the heaviest vertex has {_percent(largest / whole)} of all.")
+    others = "" if n_heavy == 1 else f" and {n_heavy - 1:,} more"
+    meaning = (
+        f"{span}. Vertex {heaviest}{others} alone {'has' if n_heavy == 1 else 'have'} more than a cluster's expected "
+        f"share of the mass, 1/{R}: no cut can balance {'its cluster' if n_heavy == 1 else 'their clusters'}, and the "
+        "others divide what is left."
+    )
+    fewer = f"Ask for {int(whole // largest)} clusters or fewer" if whole >= 2 * largest else "Split what is heavy"
+    advice = f"{fewer}, give the expected shares by class_prior, or take a root of the masses."
+    return Finding("masses", value, "warning", meaning, advice)
 
 
 def _spectrum(graph: Graph, n_clusters: int | None) -> Finding | None:

@@ -62,6 +62,8 @@ class RunRecord:
         When the run ended, UTC.
     measures : dict
         Whatever else an experiment measured, by name.
+    masses : tuple of float
+        The mass of each cluster; empty where no masses were given, and then not written.
     """
 
     data: str
@@ -80,10 +82,12 @@ class RunRecord:
     machine: dict[str, Any]
     created: str
     measures: dict[str, float] = field(default_factory=dict)
+    masses: tuple[float, ...] = field(default_factory=tuple)
 
     def to_json(self) -> str:
         """The record as one line of JSON, without the line's end."""
-        return json.dumps(asdict(self), ensure_ascii=False, allow_nan=False)
+        content = {name: value for name, value in asdict(self).items() if name != "masses" or value}
+        return json.dumps(content, ensure_ascii=False, allow_nan=False)
 
     @classmethod
     def from_json(cls, line: str) -> RunRecord:
@@ -94,7 +98,7 @@ class RunRecord:
         if not isinstance(content, dict) or not needed <= set(content) <= names:
             found = sorted(content) if isinstance(content, dict) else content
             raise InputError(f"a run record has the fields {', '.join(sorted(names))}; found {found}.")
-        return cls(**{**content, "sizes": tuple(content["sizes"])})
+        return cls(**{**content, "sizes": tuple(content["sizes"]), "masses": tuple(content.get("masses", ()))})
 
 
 def plain_setting(value: Any) -> Any:

@@ -85,6 +85,7 @@ def run_estimator(
     return fitted, _record(
         fitted, result.partition, data=data, truth=truth, seconds=seconds, n_iter=result.n_iter,
         status=str(result.status), n_labelled=int(result.problem.is_labelled.sum()),
+        masses=tuple(result.partition.masses.tolist()) if result.problem.graph.has_masses else (),
     )  # fmt: skip
 
 

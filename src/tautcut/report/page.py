@@ -31,6 +31,7 @@ from tautcut.search.strain import Strain, strain_of
 from tautcut.writing import writable, write_whole
 
 SUFFIXES = (".html", ".htm")
+MASS = "mass"  # what the column of masses is called, by which the map can be coloured
 
 # In JSON these stand inside strings only, where an escape means the same. Without "<" no tag or comment can begin;
 # the other two end a line in JavaScript.
@@ -102,7 +103,10 @@ def write_page(
         strain=strain or strain_of(result),
     )
     named = columns_of(None if images is not None else subject.features, subject.feature_names, result.partition)
-    subject = replace(subject, columns=[*_checked_columns(columns, n), *named])
+    own = _checked_columns(columns, n)
+    if subject.graph.has_masses and all(one.name != MASS for one in own):
+        own = [Column(MASS, subject.graph.masses), *own][:SHOWN_FEATURES]
+    subject = replace(subject, columns=[*own, *named])
     write_whole(path, render(content_of(subject, circumstances())))
     return path
 

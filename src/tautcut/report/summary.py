@@ -1,6 +1,6 @@
-"""A fitted model in a notebook: a few lines of HTML with the sizes, the energy and why the run stopped, to stand below
-scikit-learn's diagram of its parameters. Names of classes are the user's: they are escaped, never markup. It measures
-nothing but means over clusters, and needs no script.
+"""A fitted model in a notebook: a few lines of HTML with the sizes and masses, the energy and why the run stopped, to
+stand below scikit-learn's diagram of its parameters. Names of classes are the user's: they are escaped, never markup.
+It measures nothing but means over clusters, and needs no script.
 """
 
 from __future__ import annotations
@@ -28,12 +28,15 @@ def summary_html(result: Result, names: Array) -> str:
     rows = "".join(
         f'<tr style="background:none"><th scope="row" style="{_CELL}left;font-weight:400">{escape(str(names[r]))}</th>'
         f'<td style="{_CELL}left">{_bar(int(sizes[r]) / largest)}</td>'
-        f'<td style="{_CELL}right">{int(sizes[r]):,}</td><td style="{_CELL}right">{sure[r]:.2f}</td></tr>'
+        f'<td style="{_CELL}right">{int(sizes[r]):,}</td>'
+        f"{_mass(partition.masses[r]) if graph.has_masses else ''}"
+        f'<td style="{_CELL}right">{sure[r]:.2f}</td></tr>'
         for r in order
     )
+    masses = [("mass", "right")] if graph.has_masses else []
     heads = "".join(
         f'<th scope="col" style="{_CELL}{side};font-weight:400;opacity:.7">{text}</th>'
-        for text, side in ((one, "left"), ("", "left"), ("points", "right"), ("confidence", "right"))
+        for text, side in ((one, "left"), ("", "left"), ("points", "right"), *masses, ("confidence", "right"))
     )
     rest = sizes.size - len(order)
     more = f'<p style="margin:.3em 0;opacity:.7">The {len(order)} largest; {rest:,} more.</p>' if rest else ""
@@ -44,6 +47,10 @@ def summary_html(result: Result, names: Array) -> str:
         f'<table style="border-collapse:collapse;margin:0"><thead><tr style="background:none">{heads}</tr></thead>'
         f"<tbody>{rows}</tbody></table>{more}</div>"
     )
+
+
+def _mass(mass: float) -> str:
+    return f'<td style="{_CELL}right">{mass:,.6g}</td>'
 
 
 def _bar(share: float) -> str:

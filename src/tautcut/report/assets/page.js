@@ -65,6 +65,7 @@
   };
   const fixed = (x) => x.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
   const nameOf = (point) => point.id ?? `#${point.vertex}`;
+  const hasMasses = summary.mass !== undefined;
   const weightUnit = summary.is_unweighted ? "edges" : "edge weight";
 
   const mark = (r) => {
@@ -273,7 +274,11 @@
       [count(summary.n_edges), "edges between similar points"],
       [summary.kept === null ? "none" : percent(summary.kept), `of the ${weightUnit} inside ${nouns}`],
       [fixed(summary.confidence), "mean confidence, from 0\u00a0to\u00a01"],
-      [number(summary.energy), `energy: ${weightUnit} cut per point, balanced; lower is better`],
+      ...(hasMasses ? [[number(summary.mass), "mass of all points"]] : []),
+      [
+        number(summary.energy),
+        `energy: ${weightUnit} cut per ${hasMasses ? "unit of mass" : "point"}, balanced; lower is better`,
+      ],
     ];
     byId("figures").append(...facts.map(([value, label]) => el("div", {}, el("dt", {}, label), el("dd", {}, value))));
     const made = new Date(data.circumstances.created);
@@ -284,8 +289,10 @@
 
   const drawClusters = () => {
     byId("clusters-caption").textContent =
-      `A ${noun} is good if few ${weightUnit} leave it. Its cost is what leaves, divided by the smaller of its own points ` +
-      `${summary.lam === null ? "(weighted by the expected shares)" : `times ${number(summary.lam)}`} and all other points, ` +
+      `A ${noun} is good if few ${weightUnit} leave it. Its cost is what leaves, divided by the smaller of ` +
+      `${hasMasses ? "the mass of its own points" : "its own points"} ` +
+      `${summary.lam === null ? "(weighted by the expected shares)" : `times ${number(summary.lam)}`} and ` +
+      `${hasMasses ? "that of all others" : "all other points"}, ` +
       `so that tiny ${nouns} do not pay. The costs add up to the energy, which the method makes as low as it can. ` +
       `Choose a row to find the ${noun} everywhere on this page, and ✎ to name it.`;
     const largest = Math.max(...clusters.map((cluster) => cluster.size), 1);
@@ -303,6 +310,7 @@
           nameCell(r),
           cell(bar(cluster.size / largest, count(cluster.size), count(largest).length)),
           cell(percent(cluster.size / summary.n_points)),
+          ...(hasMasses ? [cell(number(cluster.mass)), cell(percent(cluster.mass / summary.mass))] : []),
           cell(cluster.volume > 0 ? percent(cluster.cut / cluster.volume) : "no edges"),
           cell(cost(cluster.term)),
           cell(cluster.size ? fixed(cluster.confidence) : "empty"),
@@ -316,6 +324,7 @@
       [Noun],
       ["Points"],
       ["Share"],
+      ...(hasMasses ? [["Mass"], ["Share of mass"]] : []),
       [`${summary.is_unweighted ? "Edges" : "Edge weight"} leaving it`],
       ["Cost"],
       ["Mean confidence"],
@@ -332,6 +341,7 @@
           el("th", { scope: "row" }, "All"),
           cell(count(summary.n_points)),
           cell("100.0 %"),
+          ...(hasMasses ? [cell(number(summary.mass)), cell("100.0 %")] : []),
           cell(leaving),
           cell(cost(summary.energy)),
           cell(fixed(summary.confidence)),
