@@ -92,7 +92,7 @@ def test_a_point_is_the_better_of_two_runs_and_how_far_they_agree(monkeypatch):
     leaving = [networkx.cut_size(network, one) / networkx.volume(network, one) for one in clusters]
     for order in ([first, second], [second, first]):
         runs = iter(order)
-        monkeypatch.setattr(suggestion, "_partition", lambda problem, rng, runs=runs: next(runs))
+        monkeypatch.setattr(suggestion, "_partition", lambda problem, rng, groups, runs=runs: next(runs))
         point = suggestion._point(problem, rng)
         assert (point.n_clusters, point.energy) == (3, better.energy)
         assert point.stability == pytest.approx(ari(first.labels, second.labels))
@@ -190,7 +190,7 @@ def test_a_cluster_without_any_weight_counts_as_one_that_loses_all():
     isolated = graph.degrees == 0
     problem = Problem(graph, 2)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(suggestion, "_partition", lambda problem, rng: problem.partition(isolated.astype(np.int64)))
+        patch.setattr(suggestion, "_partition", lambda problem, rng, groups: problem.partition(isolated * 1))
         assert suggestion._point(problem, np.random.default_rng(0)).leakage == 1
 
 
@@ -299,3 +299,42 @@ def test_candidates_are_taken_in_order_and_once():
     triangle = Graph.from_edges([(0, 1), (1, 2), (0, 2)])
     curve = suggest_n_clusters(triangle, [3, 2, 3], random_state=0).curve
     assert [point.n_clusters for point in curve] == [2, 3]
+
+
+# ---------------------------------------------------------------- masses and links
+
+
+def test_equal_masses_change_nothing(four):
+    same = suggest_n_clusters(FOUR.with_masses(np.ones(FOUR.n_vertices)), range(2, 7), random_state=0)
+    assert same == four
+    tenfold = suggest_n_clusters(FOUR.with_masses(np.full(FOUR.n_vertices, 16.0)), range(2, 7), random_state=0)
+    assert tenfold.n_clusters == four.n_clusters
+    for one, other in zip(four.curve, tenfold.curve, strict=True):
+        assert other.energy == pytest.approx(one.energy / 16)  # (P) is a weight over a mass
+        assert other[2:5] == one[2:5]
+
+
+def test_uneven_masses_are_those_of_the_curve():
+    masses = np.repeat([1.0, 2.0, 3.0, 4.0], 60)
+    weighed = suggest_n_clusters(FOUR.with_masses(masses), [3, 4], random_state=0)
+    planted = np.repeat(np.arange(4), 60)
+    assert weighed.curve[1].energy == pytest.approx(balanced_cut_energy(FOUR, planted, masses=masses))
+    assert json.loads(json.dumps(weighed.to_dict()))["n_clusters"] == weighed.n_clusters
+
+
+def test_linked_vertices_stay_together():
+    planted = np.repeat(np.arange(4), 60)
+    across = [(0, 60), (120, 180)]  # the first block with the second, the third with the fourth
+    free = suggest_n_clusters(FOUR, [4, 5], random_state=0)
+    linked = suggest_n_clusters(FOUR, [4, 5], must_link=across, random_state=0)
+    assert free.curve[0].energy == pytest.approx(balanced_cut_energy(FOUR, planted))
+    assert linked.curve[0].energy > free.curve[0].energy
+    inside = suggest_n_clusters(FOUR, [4, 5], must_link=[range(10), range(60, 70)], random_state=0)
+    assert inside.curve[0].energy == pytest.approx(free.curve[0].energy)
+    assert inside.curve[0].leakage == pytest.approx(free.curve[0].leakage)  # of all edges, those of groups too
+
+
+def test_no_more_clusters_than_groups_are_tried():
+    path = Graph.from_edges([(0, 1), (1, 2), (2, 3)])
+    with pytest.raises(InputError, match="between 2 and the 3 groups of vertices that stay together; found 4"):
+        suggest_n_clusters(path, [2, 4], must_link=[(0, 1)])

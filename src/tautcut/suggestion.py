@@ -132,7 +132,7 @@ def suggest_n_clusters(
     curve: list[CurvePoint] = []
     try:
         for R, rng in zip(numbers, np.random.default_rng(random_state).spawn(len(numbers)), strict=True):
-            curve.append(_point(Problem(graph, R), groups, rng))
+            curve.append(_point(Problem(graph, R), rng, groups))
             lowest = min(point.energy for point in curve)
             seen = Progress(0, 0, len(curve), len(numbers), np.nan, curve[-1].energy, lowest, "suggest")
             if any([watch(seen) for watch in watchers]):
@@ -161,9 +161,9 @@ def _checked(candidates: Iterable[int], graph: Graph, most: int) -> list[int]:
     return numbers
 
 
-def _point(problem: Problem, groups: IntArray | None, rng: np.random.Generator) -> CurvePoint:
+def _point(problem: Problem, rng: np.random.Generator, groups: IntArray | None = None) -> CurvePoint:
     """The point of the curve for one number of clusters."""
-    one, other = (_partition(problem, groups, generator) for generator in rng.spawn(2))
+    one, other = (_partition(problem, generator, groups) for generator in rng.spawn(2))
     best = one if one.energy <= other.energy else other
     shares, cut = _shares(problem.graph, best.labels, problem.n_clusters)
     leakage = float(np.max(np.where(shares > 0, cut, 1) / np.where(shares > 0, shares, 1)))
@@ -171,7 +171,7 @@ def _point(problem: Problem, groups: IntArray | None, rng: np.random.Generator) 
     return CurvePoint(problem.n_clusters, best.energy, ari(one.labels, other.labels), modularity, leakage)
 
 
-def _partition(problem: Problem, groups: IntArray | None, rng: np.random.Generator) -> Partition:
+def _partition(problem: Problem, rng: np.random.Generator, groups: IntArray | None) -> Partition:
     """The partition of one short search, which keeps groups together; KeyboardInterrupt if it was cut short."""
     search = partial(best_of_starts, problem) if groups is None else partial(best_of_linked, problem, groups)
     with warnings.catch_warnings():

@@ -366,3 +366,50 @@ def test_the_command_line_leaves_the_same_in_a_file(tmp_path: Any, has_labels: b
         assert {name: kinds_of(params[name]) for name in shared} == {name: kinds_of(others[name]) for name in shared}
         for name in ("energy", "relaxed_energy", "n_iter", "seed"):
             assert a[f"uns/tautcut/{name}"][()] == b[f"uns/tautcut/{name}"][()]
+
+
+# ---------------------------------------------------------------- masses
+
+
+def test_cells_count_as_much_as_their_masses() -> None:
+    adata = cells()
+    adata.obs["n_cells"] = masses = np.where(KINDS == "B", 4, 1)
+    cluster(adata, 3, masses_key="n_cells")
+    model = MTVClustering(3, affinity="precomputed", random_state=0)
+    model.fit(adata.obsp["connectivities"], sample_weight=masses)
+    assert adata.uns["tautcut"]["energy"] == model.energy_
+    assert adata.uns["tautcut"]["params"]["masses_key"] == "n_cells"
+    found = [float(masses[(adata.obs["tautcut"] == name).to_numpy()].sum()) for name in "012"]
+    assert adata.uns["tautcut"]["masses"].tolist() == found
+    plain = cells()
+    cluster(plain, 3)
+    assert "masses" not in plain.uns["tautcut"]
+    assert plain.uns["tautcut"]["energy"] != model.energy_
+
+
+def test_masses_of_restricted_cells_and_of_classes() -> None:
+    adata = with_labels(few())
+    adata.obs["kind"], adata.obs["w"] = KINDS, np.arange(1.0, 91.0)
+    cluster(adata, 2, restrict_to=("kind", ["B", "T"]), masses_key="w")
+    total = adata.obs["w"][adata.obs["kind"] != "NK"].sum()
+    assert adata.uns["tautcut_R"]["masses"].sum() == total
+    classify(adata, "known", masses_key="w")
+    by_class = adata.obs.groupby("tautcut", observed=False)["w"].sum()
+    np.testing.assert_allclose(adata.uns["tautcut"]["masses"], by_class)
+
+
+def test_cells_are_balanced_by_volume() -> None:
+    adata = cells()
+    cluster(adata, 3, balance="volume")
+    model = MTVClustering(3, affinity="precomputed", balance="volume", random_state=0)
+    assert adata.uns["tautcut"]["energy"] == model.fit(adata.obsp["connectivities"]).energy_
+
+
+@pytest.mark.parametrize(("bad", "words"), [(0, "found 0.0 for cell 'cell1'"), (None, "found nan for cell 'cell1'")])
+def test_bad_masses_of_cells_are_named(bad: Any, words: str) -> None:
+    adata = cells()
+    adata.obs["w"] = [1.0, bad, *[1.0] * 88]
+    with pytest.raises(InputError, match=words):
+        cluster(adata, 3, masses_key="w")
+    with pytest.raises(InputError, match="no 'nope'"):
+        cluster(adata, 3, masses_key="nope")

@@ -267,3 +267,57 @@ def test_one_cluster_is_certain_and_bad_labels_are_refused():
     assert confidence(clique(3), [0, 0, 0], 1).tolist() == [1.0, 1.0, 1.0]
     with pytest.raises(InputError, match="labels must lie in 0 … 1; found 2"):
         confidence(clique(3), [0, 1, 2], 2)
+
+
+# ---------------------------------------------------------------- masses
+
+
+def test_without_masses_there_is_no_word_of_them():
+    assert all(one.name != "masses" for one in diagnose(CLEAR, 3).findings)
+    same = diagnose(CLEAR.with_masses(np.ones(CLEAR.n_vertices)), 3)
+    assert same == diagnose(CLEAR, 3)
+
+
+def test_the_range_of_the_masses_is_told():
+    graph = ring(8)
+    even = found(graph.with_masses(np.full(8, 2.5)), "masses", 2)
+    assert even.meaning == "All vertices have the mass 2.5."
+    uneven = found(graph.with_masses([1, 1, 1, 1, 1, 1, 1, 3]), "masses", 2)
+    assert uneven.severity == "info"
+    assert uneven.value == {
+        "smallest": 1, "largest": 3, "total": 10, "heaviest": 7, "share": 0.3, "n_too_heavy": 0
+    }  # fmt: skip
+
+
+def test_a_vertex_heavier_than_a_cluster_is_warned_of():
+    graph = ring(8).with_masses([1, 1, 1, 1, 6, 1, 1, 1])
+    heavy = found(graph, "masses", 3)
+    assert heavy.severity == "warning"
+    assert "Vertex 4 alone has more than a cluster's expected share of the mass, 1/3" in heavy.meaning
+    assert heavy.advice.startswith("Ask for 2 clusters or fewer")
+    assert found(graph, "masses", 2).severity == "info"  # 6 of 13 is less than half
+    assert found(graph, "masses", 1).severity == "info"
+    several = found(ring(8).with_masses([5, 5, 1, 1, 1, 1, 1, 1]), "masses", 4)
+    assert several.value["n_too_heavy"] == 2
+    assert "and 1 more alone have" in several.meaning
+
+
+def test_a_vertex_with_most_of_the_mass_is_warned_of_whatever_is_asked():
+    heavy = found(ring(5).with_masses([1, 1, 9, 1, 1]), "masses")
+    assert heavy.severity == "warning"
+    assert heavy.advice.startswith("Split what is heavy")
+
+
+def test_a_small_component_of_much_mass_can_be_a_cluster():
+    both = disjoint(clique(300), clique(3))
+    assert found(both, "components", 2).severity == "info"
+    heavy = both.with_masses(np.r_[np.ones(300), np.full(3, 100.0)])
+    assert "they are the answer" in found(heavy, "components", 2).meaning
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e300])
+def test_the_unit_of_the_masses_does_not_matter(scale):
+    masses = np.array([1, 1, 1, 1, 6, 1, 1, 1.0])
+    one, other = (found(ring(8).with_masses(masses * s), "masses", 3) for s in (1.0, scale))
+    assert one.severity == other.severity == "warning"
+    assert one.value["share"] == pytest.approx(other.value["share"])

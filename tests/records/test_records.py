@@ -303,3 +303,15 @@ class Line:
 
     def to_json(self) -> str:
         return '{"content": "' + "x" * 500 + '"}'
+
+
+def test_a_record_has_masses_once_there_are_any(record):
+    graph = knn_graph(np.random.default_rng(0).normal(size=(60, 2)), 6)
+    masses = np.arange(1.0, 61.0)
+    model = MTVClustering(3, affinity="precomputed", device="reference", random_state=5)
+    fitted, weighed = run_estimator(model, graph.with_masses(masses), data="a cloud")
+    assert weighed.masses == tuple(np.bincount(fitted.labels_, masses, 3))
+    assert RunRecord.from_json(weighed.to_json()) == weighed
+    assert record.masses == ()
+    assert "masses" not in json.loads(record.to_json())
+    assert RunRecord.from_json(record.to_json()) == record

@@ -659,3 +659,25 @@ def test_what_does_not_fit_the_run_is_refused(result, tmp_path, wrong):
     with pytest.raises(InputError, match=f"^({'|'.join(wrong)}) must"):
         write_page(tmp_path / "page.html", result, **wrong)
     assert not list(tmp_path.iterdir())
+
+
+def test_masses_stand_beside_sizes_once_there_are_any(tmp_path):
+    graph, labels = planted_graph(2, 10, seed=0), np.repeat([0, 1], [12, 8])
+    plain = read(write_page(tmp_path / "plain.html", result_of(graph, labels, 2)))
+    assert "mass" not in plain["summary"]
+    assert all("mass" not in one for one in plain["clusters"])
+    assert plain["map"]["columns"] == []
+    masses = np.arange(1.0, 21.0)
+    data = read(write_page(tmp_path / "page.html", result_of(graph.with_masses(masses), labels, 2)))
+    assert data["summary"]["mass"] == masses.sum()
+    assert [one["mass"] for one in data["clusters"]] == [masses[:12].sum(), masses[12:].sum()]
+    assert [one["size"] for one in data["clusters"]] == [12, 8]
+    assert [one["name"] for one in data["map"]["columns"]] == ["mass"]
+    assert any(one["name"] == "masses" for one in data["findings"])
+
+
+def test_the_users_own_column_of_masses_is_not_doubled(tmp_path):
+    graph = planted_graph(2, 10, seed=0).with_masses(np.arange(1.0, 21.0))
+    result = result_of(graph, np.repeat([0, 1], 10), 2)
+    data = read(write_page(tmp_path / "page.html", result, columns={"mass": np.arange(20.0)}))
+    assert [one["name"] for one in data["map"]["columns"]] == ["mass"]

@@ -66,6 +66,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "note": [f"found under stone {i}" for i in range(N)],
     }
     few = result_of(Problem(planted_graph(2, 60, seed=0), 2), np.r_[np.zeros(30, int), np.ones(90, int)])
+    weighed = Problem(problem.graph.with_masses(1.0 + np.arange(N)), N_BLOCKS)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(content, "MAP_POINTS", 60)  # of 120
         sampled = write_page(folder / "sampled.html", few, ids=[f"name-{i:03d}" for i in range(120)])
@@ -76,6 +77,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "sampled": sampled,
         "strained": write_page(folder / "strained.html", strained()),
         "plain": write_page(folder / "plain.html", result),
+        "heavy": write_page(folder / "heavy.html", result_of(weighed, result.partition.labels)),
         "steep": write_page(folder / "steep.html", replace(result, history=run_from(1234.0))),
         "classes": write_page(
             folder / "classes.html", replace(result, problem=Problem(problem.graph, N_BLOCKS, labels=truth))
@@ -199,6 +201,17 @@ def test_a_start_far_above_the_rest_is_cut_off_and_told(open_page, name, is_cut_
     assert page.locator("#history svg text", has_text="from 1,234").count() == is_cut_off
     rounded = page.locator("#history svg path.curve.hard").evaluate("(node) => node.getBBox().height")
     assert rounded > 50  # pixels
+
+
+def test_masses_have_columns_of_their_own(open_page):
+    heads = "() => [...document.querySelectorAll('#clusters-table thead th')].map((one) => one.textContent)"
+    assert "Mass" not in " ".join(open_page("plain").evaluate(heads))
+    page = open_page("heavy")
+    shown = " ".join(page.evaluate(heads))
+    assert "Mass" in shown
+    assert "Share of mass" in shown
+    assert "28,920" in page.locator("#clusters-table tfoot").inner_text()  # 1 + 2 + … + 240
+    assert "mass of its own points" in page.locator("#clusters-caption").inner_text()
 
 
 def test_with_labels_every_word_is_of_classes(open_page):

@@ -92,3 +92,13 @@ def test_of_many_clusters_the_largest_are_shown(model: MTVClustering, monkeypatc
     parsed = found(model._repr_html_())
     assert parsed.tags.count("tr") == 3
     assert parsed.texts[-1] == "The 2 largest; 1 more."
+
+
+def test_masses_stand_beside_sizes_once_there_are_any(model: MTVClustering) -> None:
+    weights = np.r_[np.full(30, 1.5), np.full(30, 0.5)]
+    weighed = MTVClustering(3, n_neighbors=15, random_state=0).fit(X, sample_weight=weights)
+    texts = found(weighed._repr_html_()).texts
+    assert texts[2:6] == ["cluster", "points", "mass", "confidence"]
+    shown = dict(zip(texts[6::4], texts[8::4], strict=True))
+    assert shown == {str(r): f"{weights[weighed.labels_ == r].sum():.6g}" for r in range(3)}
+    assert "mass" not in found(model._repr_html_()).texts

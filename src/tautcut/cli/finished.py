@@ -117,17 +117,14 @@ class FinishedRun:
         from rich.text import Text
 
         what = "class" if self.result.problem.has_labels else "cluster"
+        forms = {"size": str, "mass": "{:.6g}".format, "term": "{:.4g}".format, "confidence": "{:.2f}".format}
         clusters = self._clusters()
-        has_masses = self.result.problem.graph.has_masses
         rows = (
-            (
-                Text(shell.printable(str(one["label"]))), str(one["size"]), *([f"{one['mass']:.6g}"] if has_masses else []),
-                f"{one['term']:.4g}", f"{one['confidence']:.2f}",
-            )
+            (Text(shell.printable(str(one["label"]))), *(forms[name](one[name]) for name in forms if name in one))
             for one in clusters
-        )  # fmt: skip
-        head = (what, "size", *(["mass"] if has_masses else []), "term of (P)", "confidence")
-        shell.print_table(head, rows, box=box.SIMPLE_HEAD)
+        )
+        head = {"size": "size", "mass": "mass", "term": "term of (P)", "confidence": "confidence"}
+        shell.print_table((what, *(head[name] for name in forms if name in clusters[0])), rows, box=box.SIMPLE_HEAD)
         if "suggestion" in self.about:
             shell.show(f"{self.names.size} clusters were suggested: {self.about['suggestion']['reason']}")
         shell.show(f"Energy (P): {self.result.partition.energy:.6g}. {self.result.outcome}")

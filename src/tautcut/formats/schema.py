@@ -25,7 +25,7 @@ def about_run(
     about: dict[str, Any] = {
         "params": dict(params), "energy": float(energy), "relaxed_energy": float(relaxed_energy),
         "status": str(status), "n_iter": int(n_iter), "version": __version__,
-    } | ({} if masses is None else {"masses": masses})  # fmt: skip
+    } | ({} if masses is None else {"masses": masses.tolist()})  # fmt: skip
     return about | {"seed": int(seed)} if isinstance(seed, int | np.integer) else about
 
 
