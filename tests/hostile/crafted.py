@@ -276,6 +276,10 @@ def hostile_graphml(draw: Random, folder: Path) -> bytes:
         weight.format(default="", data='<data key="w">nan</data>'),
         weight.format(default="<default>abc</default>", data=""),
         weight.format(default="", data='<data key="w">-1</data>'),
+        *(
+            f'<key id="m" for="node" attr.name="mass">{default}</key><node id="q"><data key="m">{mass}</data></node>'
+            for default in ("", "<default>1</default>") for mass in ("1", "0", "-1", "nan", "1e400", "x", "")
+        ),
         "<![CDATA[" + "x" * 10**6 + "]]>", '<port name="x"/>',
         "<node id='q'><graph><node id='r'/></graph></node>", "<desc>" + "y" * 10**6 + "</desc>",
     ])  # fmt: skip
@@ -340,7 +344,7 @@ def hostile_edgelist(draw: Random, folder: Path) -> bytes:
 
 def hostile_metis(draw: Random, folder: Path) -> bytes:
     n, m = draw.choice([0, 1, 3, 10**9, 10**18, 36]), draw.choice([0, 1, 2, 3, 10**9])
-    form = draw.choice(["", "1", "001", "011", "111", "999", "1 5", "11 1000000000", "011 0", "²"])
+    form = draw.choice(["", "1", "001", "010", "011", "111", "999", "1 5", "11 1000000000", "011 0", "010 2", "²"])
     rows = ("2", "1 3", "2 2", "", "1 1", "2 0.5", "nan", "-1", "1 1 2 1", "99", "2 1 3 1", "\0")
     return "\n".join([f"{n} {m} {form}", *draw.choices(rows, k=draw.choice([0, 3, 3, 36])), ""]).encode()
 

@@ -41,6 +41,19 @@ LABELLINGS = (
     "p{i},a", "{i},{c}", "n{i},{c}", "c{i},{c}", "{i}\t{c}", "{i},{i}", "{i},", "{i},nan", "{i},1e400", "{i}", ",",
     "{i},{c},{c}", "'{i},=1",
 )  # fmt: skip
+LINKS = (
+    "p{i},p{j}",
+    "{i},{j}",
+    "n{i},n{j}",
+    "c{i},c{j}",
+    "{i}\t{j}",
+    "{i},{c}",
+    "{i},",
+    "{i}",
+    "{i},{j},{i}",
+    ",",
+    "x",
+)
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _COMPLAINTS = re.compile(
     r"\b\w+Warning\b|divide by zero|invalid value|overflow encountered|underflow encountered|Traceback"
@@ -77,6 +90,7 @@ WILD_FIT = (
     Option("--search", 0.15, ("none", "thorough", "short", "x")),
     Option("--device", 0.05, ("cuda", "auto", "reference", "x")),
 )  # fmt: skip
+WILD_GROUPING = (Option("--balance", 0.1, ("volume", "volume", "size", "x", "")),)
 WILD = (
     Option("--as", 0.15, ("features", "graph", "graph", "x", "")),
     Option("--columns", 0.1, ("f0,f1", "f*", "[", "[a-", "*", "", ",", "id", "label", "\x00", "0", "f0\nf1")),
@@ -87,6 +101,7 @@ WILD = (
     Option("--scale", 0.15, ("auto", "standard", "robust", "none", "x", "")),
     Option("--memory", 0.1, ("1", "0", "-1", "x", "", "nan", "inf", "1e400", "64MB", "100M", "2GB", "2GiB", "1.5GB")),
     Option("--id-column", 0.07, ("id", "f0", "label", "nope", "")),
+    Option("--mass-column", 0.1, ("f0", "f1", "id", "label", "mass", "masses", "y", "nope", "", "*", "\x00")),
     Option("--array", 0.12, (
         "X", "only", "y", "data", "obsm/X_pca", "obsp/connectivities", "layers/x", "obs/label", "../X", "/X", "",
         "obsm/../X", "uns", "obsm/",
@@ -183,6 +198,9 @@ def tame(draw: Random, path: Path, suffix: str) -> list[str]:
         arguments += ["--out", "graph" + draw.choice(GRAPHS)]
     if command == "suggest":
         arguments += ["--max", "4"]
+    if command != "graph":
+        arguments += ["--balance", "volume"] if draw.random() < 0.15 else []
+        arguments += ["--must-link", labelling(path.parent / "links.csv", "1,2\n3,5\n")] if draw.random() < 0.1 else []
     arguments += [word for option in TAME for word in option.drawn(draw)]
     return arguments + ["--json"] * (draw.random() < 0.3)
 
@@ -204,6 +222,9 @@ def wild(draw: Random, path: Path, suffix: str) -> list[str]:
         arguments += [word for option in WILD_FIT for word in option.drawn(draw)]
     if command == "graph" and draw.random() < 0.6:
         arguments += ["--out", odd_out(draw, path, "graph" + draw.choice((*GRAPHS, ".csv")))]
+    if command != "graph":
+        arguments += ["--must-link", odd_links(draw, path.parent)] if draw.random() < 0.15 else []
+        arguments += [word for option in WILD_GROUPING for word in option.drawn(draw)]
     if command == "suggest" or "auto" in arguments:
         limits = [["--max", one] for one in ("3", "4", "2", "100", "0", "36")] + [["--min", "3", "--max", "2"]]
         arguments += draw.choice(limits)
@@ -222,6 +243,14 @@ def odd_labelling(draw: Random, folder: Path) -> str:
     return labelling(
         folder / f"labels{draw.choice(['.csv', '.tsv', '.txt'])}", words(text, draw) if draw.random() < 0.3 else text
     )
+
+
+def odd_links(draw: Random, folder: Path) -> str:
+    form = draw.choice(LINKS)
+    text = "".join(form.format(i=i, j=i + 1, c="ab"[i % 2]) + "\n" for i in range(1, 9))
+    path = folder / f"links{draw.choice(['.csv', '.tsv', '.txt', '.json'])}"
+    head = draw.choice(["", "", "id,group\n", "group,id\n", "a,b\n", "id,group,more\n"])
+    return labelling(path, head + (words(text, draw) if draw.random() < 0.3 else text))
 
 
 def labelling(path: Path, text: str) -> str:

@@ -53,6 +53,7 @@ class Case:
     k: int
     options: dict[str, Any]
     is_graph: bool
+    weights: np.ndarray | None = None
 
     def model(self) -> Any:
         return MTVClustering(self.k, **self.options) if self.y is None else MTVClassifier(**self.options)
@@ -60,7 +61,7 @@ class Case:
     @property
     def given(self) -> Any:
         """Everything that a fit must leave as it was."""
-        return [snapshot(one) for one in (self.X, self.y, *self.options.values())]
+        return [snapshot(one) for one in (self.X, self.y, self.weights, *self.options.values())]
 
 
 def made(number: int) -> Case:
@@ -86,7 +87,29 @@ def made(number: int) -> Case:
     if prior := draw.choice(PRIORS):
         options["class_prior"] = shares(prior, k, rng)
     options["init"] = start(draw, rng, n, k)
-    return Case(about, X, y, k, options, is_graph)
+    options["balance"] = draw.choice(["size", "size", "size", "volume"])
+    if draw.random() < 0.15:
+        options["must_link"] = links(draw, n)
+    return Case(about, X, y, k, options, is_graph, drawn_weights(draw, rng, n))
+
+
+def drawn_weights(draw: Random, rng: np.random.Generator, n: int) -> np.ndarray | None:
+    """Masses of the points, in one case of four; odd ones now and then."""
+    if draw.random() < 0.75:
+        return None
+    ways = (np.ones(n), np.full(n, 3.0), rng.integers(1, 5, n), rng.random(n) + 1e-3, np.exp(rng.normal(0, 8, n)))
+    weights = np.array(draw.choice(ways), dtype=np.float64)
+    if draw.random() < 0.3:
+        weights[draw.randrange(n)] = draw.choice([1e3, 1e9, 1e-9, 1e300, 0.0])
+    if draw.random() < 0.05:
+        weights[0] = draw.choice([np.nan, np.inf, -1.0])
+    return weights
+
+
+def links(draw: Random, n: int) -> list[tuple[int, ...]]:
+    """Pairs and groups of points that stay together."""
+    size = draw.choice([2, 2, 3, n // 2 or 1])
+    return [tuple(draw.randrange(n) for _ in range(size)) for _ in range(draw.choice([1, 1, 3, n // 4 or 1]))]
 
 
 def shares(prior: str, k: int, rng: np.random.Generator) -> np.ndarray:
@@ -114,7 +137,7 @@ def examine(number: int, folder: Path) -> Finding:
     """What is wrong about the fit of this number."""
     case = made(number)
     given, state = case.given, np.random.get_state()[1].tobytes()  # noqa: NPY002 - to see that nobody draws from it
-    shown = {name: value if np.ndim(value) < 2 else f"array {value.shape}" for name, value in case.options.items()}
+    shown = {name: value if np.ndim(value) < 2 else f"array {np.shape(value)}" for name, value in case.options.items()}
     about: dict[str, Any] = {"about": case.about, "k": case.k, **{name: str(one) for name, one in shown.items()}}
     problems: list[str] = []
     outcome = ANSWERED
@@ -146,10 +169,7 @@ def fitted(case: Case, X: Any = None) -> tuple[Any, list[warnings.WarningMessage
     model, X = case.model(), case.X if X is None else X
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
-        if case.y is None:
-            model.fit(X)
-        else:
-            model.fit(X, case.y)
+        model.fit(X, case.y, sample_weight=case.weights)
     return model, seen
 
 
@@ -174,9 +194,14 @@ def check_labels(case: Case, model: Any, seen: list[warnings.WarningMessage]) ->
     warned = [one for one in seen if issubclass(one.category, UserWarning) and one.category is not GraphWarning]
     if not sizes.all() and not any(issubclass(one.category, CollapseWarning) for one in seen):
         yield "an empty cluster without a warning"
-    asked = case.options["min_cluster_size"]
-    if asked is not None and sizes.min() < asked and not warned:
+    asked, graph = case.options["min_cluster_size"], model.graph_
+    in_points = np.bincount(labels, graph.masses, case.k) / (graph.total_mass / n)
+    if asked is not None and in_points.min() < (1 - 1e-6) * asked and sizes.min() < asked and not warned:
         yield "a cluster below min_cluster_size without a warning"
+    linked = case.options.get("must_link") or ()
+    place = {node: at for at, node in enumerate(model.nodes_)} if linked else {}
+    if any(len({int(labels[place[one]]) for one in group}) > 1 for group in linked):
+        yield "a link was not kept"
     if case.y is not None and any(
         not is_unknown(label) and found != label
         for label, found in zip(case.y.tolist(), model.transduction_.tolist(), strict=True)
@@ -188,7 +213,7 @@ def check_energy(case: Case, model: Any, seen: list[warnings.WarningMessage]) ->
     labels, lam = labels_of(model), model.result_.problem.lam
     if np.isnan(model.energy_) or np.isnan(model.relaxed_energy_):
         yield "an energy is NaN"
-    expected = energy_by_hand(model.graph_.to_scipy(), labels, lam)
+    expected = energy_by_hand(model.graph_.to_scipy(), labels, lam, model.graph_.masses)
     if model.energy_ != expected and not np.isclose(model.energy_, expected, rtol=1e-9, atol=0):
         yield f"energy_ is not that of its labels: {model.energy_!r} for {expected!r}"
     is_whole = np.bincount(labels, minlength=case.k).all()
@@ -197,16 +222,16 @@ def check_energy(case: Case, model: Any, seen: list[warnings.WarningMessage]) ->
         yield f"energy_ is not balanced_cut_energy: {model.energy_!r} for {theirs!r}"
 
 
-def energy_by_hand(W: sp.csr_matrix, labels: np.ndarray, lam: np.ndarray) -> float:
-    """(P) without tautcut: Σ_r Cut(A_r) / min(λ_r |A_r|, N − |A_r|), each cut a sum of its own edges."""
-    listed, n = W.tocoo(), len(labels)
+def energy_by_hand(W: sp.csr_matrix, labels: np.ndarray, lam: np.ndarray, masses: np.ndarray) -> float:
+    """(P) without tautcut: Σ_r Cut(A_r) / min(λ_r m(A_r), m(A_rᶜ)), each cut a sum of its own edges."""
+    listed = W.tocoo()
     if len(lam) == 1:
         return 0.0
     total = 0.0
     with np.errstate(all="ignore"):
         for r, one in enumerate(lam):
             inside = labels == r
-            balance = min(one * inside.sum(), n - inside.sum())
+            balance = min(one * masses[inside].sum(), masses[~inside].sum())
             if balance <= 0:
                 return float("inf")
             total += float(listed.data[inside[listed.row] & ~inside[listed.col]].sum() / balance)
@@ -232,7 +257,8 @@ def problems_of_distribution(F: np.ndarray) -> Iterator[str]:
 def check_start(case: Case, model: Any, seen: list[warnings.WarningMessage]) -> Iterator[str]:
     """A run is never worse than its start."""
     F = case.options["init"]
-    if isinstance(F, np.ndarray) and np.isfinite(F).all() and case.y is None and case.options["search"] == "none":
+    is_free = case.y is None and "must_link" not in case.options and case.options["search"] == "none"
+    if isinstance(F, np.ndarray) and np.isfinite(F).all() and is_free:
         problem = Problem(model.graph_, case.k, model.result_.problem.lam)
         begun = problem.partition(feasible(problem, F).argmax(axis=1)).energy
         if model.energy_ > begun * (1 + 1e-6):

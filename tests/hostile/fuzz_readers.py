@@ -36,6 +36,7 @@ BINARY = (
 OTHERS = (".xlsx", ".gml", ".gexf", ".edgelist", ".tsv", ".txt", ".dat", ".edges")
 BUDGET = 256  # megabytes that reading may take, in one case of four
 TIMES_BUDGET, TIMES_SIZE = 2, 64  # what is a small multiple of the budget, and of the size of the file
+MASS_COLUMNS = {".npz": "masses", ".h5ad": "label", **dict.fromkeys((".graphml", ".gml", ".gexf"), "mass")}
 LABEL_COLUMNS = {".npz": "y", ".gml": "label", ".gexf": "label"}
 
 
@@ -69,6 +70,7 @@ def examine(number: int, folder: Path) -> Finding:
             data = formats.read(
                 path,
                 label_column=LABEL_COLUMNS.get(suffix, "label") if draw.random() < 0.3 else None,
+                mass_column=MASS_COLUMNS.get(suffix, "f0") if draw.random() < 0.15 else None,
                 kind=draw.choice([None, None, None, "graph", "features"]),
                 missing=draw.choice(["error", "error", "drop", "median"]),
             )
@@ -99,6 +101,9 @@ def problems_of(data: Data) -> list[str]:
         problems.append(f"{len(data.labels)} labels of {n} rows")
     if not is_graph and data.names is not None and len(data.names) != data.content.shape[1]:
         problems.append(f"{len(data.names)} names of {data.content.shape[1]} columns")
+    masses = data.content.masses if isinstance(data.content, Graph) else data.masses
+    if masses is not None and (len(masses) != n or not (np.isfinite(masses) & (masses > 0)).all()):
+        problems.append("masses that are none")
     if not np.isfinite(np.asarray(values, dtype=float)).all():
         problems.append("values that are not finite")
     for name, column in data.others().items():

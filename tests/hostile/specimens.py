@@ -44,6 +44,10 @@ def some_labels() -> list[str]:
     return ["" if i % 4 else "ab"[2 * i >= N] for i in range(N)]
 
 
+def masses(rng: np.random.Generator) -> np.ndarray:
+    return rng.integers(1, 9, N)
+
+
 def saved(write: Callable[..., None], *content: object, **named: object) -> bytes:
     """What a function that writes to an open file has written."""
     file = io.BytesIO()
@@ -76,7 +80,7 @@ def npz(rng: np.random.Generator) -> bytes:
         lambda: saved(sp.save_npz, W),
         lambda: saved(sp.save_npz, W.asformat(form)),
         lambda: saved(np.savez, data=W.data, indices=W.indices, indptr=W.indptr, shape=W.shape, y=y),
-        lambda: saved(np.savez, indices=W.indices, indptr=W.indptr, shape=W.shape, y=y),
+        lambda: saved(np.savez, indices=W.indices, indptr=W.indptr, shape=W.shape, y=y, masses=masses(rng)),
         lambda: saved(np.savez, only=X),
     ]
     return ways[rng.integers(len(ways))]()
@@ -126,24 +130,29 @@ def networkx_edge_list(rng: np.random.Generator) -> bytes:
 
 def metis(rng: np.random.Generator) -> bytes:
     W = graph(rng)
-    rows = (" ".join(str(j + 1) for j in W.indices[W.indptr[i] : W.indptr[i + 1]]) for i in range(N))
-    return "\n".join([f"{N} {W.nnz // 2}", *rows, ""]).encode()
+    has_masses = rng.random() < 0.5
+    heads = [f"{mass} " if has_masses else "" for mass in masses(rng)]
+    rows = (heads[i] + " ".join(str(j + 1) for j in W.indices[W.indptr[i] : W.indptr[i + 1]]) for i in range(N))
+    return "\n".join([f"{N} {W.nnz // 2}{' 010' if has_masses else ''}", *rows, ""]).encode()
 
 
 def graphml(rng: np.random.Generator) -> bytes:
-    nodes = "".join(f'<node id="n{i}"><data key="c">{"ab"[2 * i >= N]}</data></node>\n' for i in range(N))
+    heads = [f'<data key="m">{mass}</data>' for mass in masses(rng)] if rng.random() < 0.5 else [""] * N
+    nodes = "".join(f'<node id="n{i}">{heads[i]}<data key="c">{"ab"[2 * i >= N]}</data></node>\n' for i in range(N))
     lines = "".join(f'<edge source="n{i}" target="n{j}"><data key="w">1.5</data></edge>\n' for i, j in edges(rng))
     return (
         '<?xml version="1.0" encoding="UTF-8"?>\n<graphml xmlns="http://graphml.graphdrawing.org/xmlns">\n'
         '<key id="w" for="edge" attr.name="weight" attr.type="double"><default>1</default></key>\n'
         '<key id="c" for="node" attr.name="label" attr.type="string"/>\n'
+        '<key id="m" for="node" attr.name="mass" attr.type="double"><default>1</default></key>\n'
         f'<graph edgedefault="undirected">\n{nodes}{lines}</graph></graphml>\n'
     ).encode()
 
 
 def gml(rng: np.random.Generator) -> bytes:
     has_labels = rng.random() < 0.5
-    nodes = "".join(f'node [ id {i} {f"""label "v{i}" """ if has_labels else ""}]\n' for i in range(N))
+    heads = [f"mass {mass} " for mass in masses(rng)] if rng.random() < 0.5 else [""] * N
+    nodes = "".join(f'node [ id {i} {heads[i]}{f"""label "v{i}" """ if has_labels else ""}]\n' for i in range(N))
     lines = "".join(f"edge [ source {i} target {j} weight 1.5 ]\n" for i, j in edges(rng))
     return f"graph [\n{nodes}{lines}]\n".encode()
 

@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from tautcut.graph.diagnostics import Diagnosis
 
 
+# What the table of clusters shows: the heads of its columns, and how their numbers are written.
+_SHOWN = {
+    "size": ("size", "{}"), "mass": ("mass", "{:.6g}"), "term": ("term of (P)", "{:.4g}"),
+    "confidence": ("confidence", "{:.2f}"),
+}  # fmt: skip
+
+
 @dataclass(frozen=True, eq=False)
 class FinishedRun:
     """A fitted model, what it was fitted on, and what its user is told `about` the run."""
@@ -117,14 +124,13 @@ class FinishedRun:
         from rich.text import Text
 
         what = "class" if self.result.problem.has_labels else "cluster"
-        forms = {"size": str, "mass": "{:.6g}".format, "term": "{:.4g}".format, "confidence": "{:.2f}".format}
         clusters = self._clusters()
+        shown = {name: one for name, one in _SHOWN.items() if name in clusters[0]}
         rows = (
-            (Text(shell.printable(str(one["label"]))), *(forms[name](one[name]) for name in forms if name in one))
+            (Text(shell.printable(str(one["label"]))), *(form.format(one[name]) for name, (_, form) in shown.items()))
             for one in clusters
         )
-        head = {"size": "size", "mass": "mass", "term": "term of (P)", "confidence": "confidence"}
-        shell.print_table((what, *(head[name] for name in forms if name in clusters[0])), rows, box=box.SIMPLE_HEAD)
+        shell.print_table((what, *(head for head, _ in shown.values())), rows, box=box.SIMPLE_HEAD)
         if "suggestion" in self.about:
             shell.show(f"{self.names.size} clusters were suggested: {self.about['suggestion']['reason']}")
         shell.show(f"Energy (P): {self.result.partition.energy:.6g}. {self.result.outcome}")

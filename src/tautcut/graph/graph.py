@@ -156,7 +156,8 @@ class Graph:
         """
         least = self.degrees[self.degrees > 0].min(initial=np.inf)
         volumes = np.where(self.degrees > 0, self.degrees, least if np.isfinite(least) else 1.0)
-        return self.with_masses(self.masses * volumes)
+        with np.errstate(over="ignore"):  # which is refused
+            return self.with_masses(self.masses * volumes)
 
     def contracted(self, groups: ArrayLike) -> Graph:
         """The graph whose vertices are groups of these: masses and parallel edges add up, edges inside a group vanish.
