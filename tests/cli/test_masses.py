@@ -124,6 +124,8 @@ def test_volumes_balance(folder):
     [
         [("p0", "p1"), ("p1", "p2")],
         [("one", "other"), ("p0", "p1"), ("p1", "p2")],
+        [("id 1", "id 2"), ("p0", "p1"), ("p1", "p2")],
+        [("source", "target"), ("p0", "p1"), ("p1", "p2")],
         [("p0", "p1", "p2")],
         [("p0", "p1", "p2"), ("p3", "p4", "")],
         [("id", "group"), ("p0", "a"), ("p1", "a"), ("p2", "a"), ("p5", ""), ("p6", "b")],
@@ -234,6 +236,8 @@ def test_metis_weights_balance_a_cut(folder):
         (["--mass-column", "x"], "must be finite and > 0"),
         (["--must-link", "nope.csv"], "there is no file 'nope.csv' of links"),
         (["--must-link", "links.json"], "links are read from .csv, .tsv or .txt"),
+        (["--must-link", "typo.csv"], "line 1 of 'typo.csv' links 'p0x', which is not an id"),
+        (["--must-link", "numbers.csv"], "line 1 of 'numbers.csv' links '1', which is not an id"),
         (["--must-link", "odd.csv"], "line 2 of 'odd.csv' links 'z', which is not an id"),
         (["--must-link", "single.csv"], "line 2 of 'single.csv' links one id to none"),
         (["--must-link", "wide.csv"], "'wide.csv' has 3 columns"),
@@ -244,6 +248,8 @@ def test_metis_weights_balance_a_cut(folder):
 )
 def test_a_mistake_costs_one_sentence(folder, capsys, arguments, words):
     pairs("odd.csv", [("p0", "p1"), ("p0", "z")])
+    pairs("typo.csv", [("p0x", "p1x"), ("p0", "p1")])
+    pairs("numbers.csv", [(1, 2), ("p0", "p1")])
     pairs("single.csv", [("p0", "p1"), ("p0", "")])
     pairs("wide.csv", [("id", "group", "more"), ("p0", "a", "b")])
     pairs("uneven.csv", [("id", "group"), ("p0", "a"), ("p1", "a", "b")])

@@ -205,8 +205,8 @@ def test_a_start_far_above_the_rest_is_cut_off_and_told(open_page, name, is_cut_
 
 def test_masses_have_columns_of_their_own(open_page):
     heads = "() => [...document.querySelectorAll('#clusters-table thead th')].map((one) => one.textContent)"
-    assert "Mass" not in " ".join(open_page("plain").evaluate(heads))
-    page = open_page("heavy")
+    assert "Mass" not in " ".join(open_page("plain").page.evaluate(heads))
+    page = open_page("heavy").page
     shown = " ".join(page.evaluate(heads))
     assert "Mass" in shown
     assert "Share of mass" in shown

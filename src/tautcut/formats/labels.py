@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -38,6 +39,11 @@ PLACEHOLDERS = frozenset({
 })  # fmt: skip
 # What a column is called that names groups of rows which stay together.
 GROUP_NAMES = frozenset({"group", "groups", "group_id", "group id", "link"})
+# What the columns of pairs are called: id, id_1, from, node a.
+_END_NAME = re.compile(
+    r"(?:ids?|index|key|names?|node|vertex|point|row|item|sample|cell)(?:[ _-]?(?:\d|[a-z]|first|second|third|other))?|"
+    r"[abijuv]|first|second|third|one|other|left|right|from|to|source|target"
+)
 DIGITS = 6  # of confidence and quality in text
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -141,7 +147,8 @@ def read_links(path: Path, ids: Array) -> list[list[int]]:
     """Groups of vertices that stay together, by their places among the ids.
 
     A line lists the ids of a group, two of them or more; or, where a column is named group, each line has an id and the
-    name of its group, which is empty for an id that is free. The first line may hold names of the columns.
+    name of its group, which is empty for an id that is free. The first line may hold names of columns, if it is plain
+    that they are no ids: a mistyped link is never taken for a header.
     """
     places = _places(path, ids, "links", "ids that stay together")
     with unpacked(path) as plain, reading(path, "a table of ids that stay together"):
@@ -150,7 +157,7 @@ def read_links(path: Path, ids: Array) -> list[list[int]]:
         names = [cell.casefold() for cell in first[1]]
         if GROUP_NAMES.intersection(names):
             return _named_groups(rows, names, places, path)
-        is_head = not any(cell in places for cell in first[1])
+        is_head = not any(cell in places for cell in first[1]) and all(map(_END_NAME.fullmatch, names))
         lines = rows if is_head else chain([first], rows)
         return [_listed_group(line, cells, places, path) for line, cells in lines]
 
@@ -182,8 +189,8 @@ def _listed_group(line: int, cells: list[str], places: Mapping[str, int], path: 
 def _place(line: int, id_: str, places: Mapping[str, int], path: Path) -> int:
     if id_ not in places:
         raise InputError(
-            f"line {line} of '{path}' links {id_[:40]!r}, which is not an id of the input. Correct it, or name the "
-            "columns id and group if it is a group."
+            f"line {line} of '{path}' links {id_[:40]!r}, which is not an id of the input. Correct it; if it is a "
+            "group, name the columns id and group."
         )
     return places[id_]
 
