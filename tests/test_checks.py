@@ -146,3 +146,13 @@ def test_a_seed_gives_the_same_generator_and_a_generator_is_kept() -> None:
 def test_what_seeds_nothing_is_refused(state: Any) -> None:
     with pytest.raises(InputError, match="random_state must be None, a whole number ≥ 0 or a generator; found"):
         checks.generator(state)
+
+
+def test_a_mass_that_is_all_there_is_cannot_be_balanced() -> None:
+    with pytest.raises(InputError, match=r"leave nothing to balance: 1e\+300 at vertex 1 is more than"):
+        checks.vertex_masses([1.0, 1e300, 1.0], 3)
+    assert checks.vertex_masses([1.0, 1e11, 1.0], 3).tolist() == [1.0, 1e11, 1.0]
+    assert checks.vertex_masses([1e300], 1).tolist() == [1e300]
+    assert checks.vertex_masses([1e-300, 1e300, 1e300], 3).size == 3
+    with pytest.raises(InputError, match="too large"):
+        checks.vertex_masses([1, 10**400], 2)

@@ -20,6 +20,8 @@ RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | Non
 Name = TypeVar("Name", bound=str)
 
 UNLABELLED = -1
+# Of all mass, what the heaviest vertex leaves: with less, the mass outside of its cluster would be lost in rounding.
+_LEAST_REST = 1e-12
 
 
 def whole_number(name: str, value: object, *, least: int = 1, otherwise: str = "") -> int:
@@ -123,6 +125,12 @@ def vertex_masses(
         total = float(values.sum())
     if not np.isfinite(total):
         raise InputError(f"the sum of {name} overflows; the largest is {values.max()}. Divide them by it.")
+    heaviest = int(values.argmax()) if values.size else 0
+    if values.size > 1 and total - values[heaviest] < _LEAST_REST * total:
+        raise InputError(
+            f"{name} leave nothing to balance: {values[heaviest]} {place(heaviest)} is more than {1 / _LEAST_REST:g} "
+            "times all others together. Correct it, or divide it."
+        )
     return values
 
 

@@ -224,6 +224,7 @@ def test_the_place_is_that_of_the_file_though_rows_were_left_out(tmp_path):
         ("1e999", "found inf in line 4"),
         ("heavy", "found 'heavy' in line 4, column 'w'"),
         ("1e308", "overflows"),
+        ("1e14", "in line 4 is more than 1e.12 times all others"),
     ],
 )
 def test_bad_masses_of_a_table(tmp_path, bad, words):
