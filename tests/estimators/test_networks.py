@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 
-from tautcut import MTVClassifier, MTVClustering
+from tautcut import MTVClassifier, MTVClustering, balanced_cut_energy
 from tautcut.errors import InputError
 from tautcut.graph import Graph
 from tautcut.graph.adapters import vertex_names
@@ -162,3 +162,19 @@ def test_a_second_fit_on_features_forgets_the_graph() -> None:
     model = MTVClustering(2, n_neighbors=5, random_state=0)
     assert model.fit(as_networkx()).fit(X).predict(X[:3]).shape == (3,)
     assert model.fit(X).fit(as_networkx()).predict(np.eye(8)).shape == (8,)
+
+
+@pytest.mark.parametrize("package", ["networkx", "igraph"])
+def test_the_masses_of_nodes_count(package: str) -> None:
+    """A path of six is cut in the middle; if its first node weighs as much as all others, after that one."""
+    masses = [5.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+    G: Any = networkx.path_graph(6) if package == "networkx" else igraph.Graph([(i, i + 1) for i in range(5)])
+    plain = MTVClustering(2, random_state=0).fit(G)
+    assert sorted(np.bincount(plain.labels_)) == [3, 3]
+    if package == "networkx":
+        networkx.set_node_attributes(G, dict(enumerate(masses)), "mass")
+    else:
+        G.vs["mass"] = masses
+    weighed = MTVClustering(2, random_state=0).fit(G)
+    assert sorted(np.bincount(weighed.labels_)) == [1, 5]
+    assert weighed.energy_ == balanced_cut_energy(G, weighed.labels_) == 0.4
