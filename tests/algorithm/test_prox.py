@@ -4,13 +4,16 @@ in theory/test_prox.py.
 
 from __future__ import annotations
 
+import warnings
 from math import sqrt
 
 import numpy as np
 import pytest
 
+from tautcut import Graph, MTVClustering
 from tautcut.algorithm import prox
 from tautcut.algorithm.stopping import StopRule
+from tautcut.errors import CollapseWarning
 from tautcut.kernels.protocol import Measures, StepSizes
 
 BEFORE = Measures(np.array([3.0, 1.0]), np.array([8.0, 2.0]), np.zeros(2), np.zeros(2), 0.0)
@@ -77,3 +80,19 @@ def test_a_limit_may_end_it_before_and_then_it_is_no_descent(limits):
     found, kernels = inner(**limits)
     assert (found.iterations, found.is_descent, len(kernels.steps)) == (3, False, 3)
     assert found.measures.T.tolist() == pytest.approx([2.1, 0.7])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_masses_over_hundreds_of_decades_warn_of_nothing(dtype):
+    rng = np.random.default_rng(0)
+    path = Graph.from_edges([(i, i + 1) for i in range(149)], 10.0 ** rng.uniform(-290, 290, 149))
+    start = rng.random((150, 150))
+    model = MTVClustering(
+        150, affinity="precomputed", balance="volume", algorithm="paper", init=start, max_iter=7, min_cluster_size=1,
+        dtype=dtype, random_state=0,
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", CollapseWarning)
+        model.fit(path)
+    assert np.isfinite(model.memberships_).all()

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Any
 
+import numpy as np
+
 from tautcut.algorithm.stopping import StopRule, descent_estimate_holds
 from tautcut.kernels.protocol import Kernels, Measures, StepSizes
 
@@ -23,6 +25,8 @@ class Inner:
     is_descent: bool
 
 
+# Where masses span hundreds of decades, so do the B of the columns, and a step of the lightest is as good as infinite.
+@np.errstate(over="ignore")
 def prox_tv(
     kernels: Kernels, arrays: Any, before: Measures, tau: float, *, stop: StopRule, budget: int,
     is_late: Callable[[], bool],
