@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tautcut.problem import Partition as Partition
     from tautcut.problem import Problem as Problem
     from tautcut.problem import balanced_cut_energy as balanced_cut_energy
+    from tautcut.walk import walk_graph as walk_graph
 
 # Loaded on first use, so that the solver works where scikit-learn or numba is not installed.
 _HOME = {
@@ -35,6 +36,7 @@ _HOME = {
     "knn_graph": "graph.neighbors",
     "purity": "metrics",
     "solve": "algorithm.solver",
+    "walk_graph": "walk",
 }
 __all__ = ["__version__", *_HOME]
 

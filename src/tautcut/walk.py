@@ -4,6 +4,8 @@ only noise made lose their say, because the walk takes many ways. It owns what n
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -19,7 +21,14 @@ _CANDIDATES = 2  # for each neighbour: returns, by which candidates are compared
 _CHUNKS = 64
 
 
-def walk_graph(graph: object, n_neighbors: int = 30, *, restart: float = 0.1) -> Graph:
+def walk_graph(
+    graph: object,
+    n_neighbors: int = 30,
+    *,
+    restart: float = 0.1,
+    device: str = "cpu",
+    progress: Callable[[int, int], None] | None = None,
+) -> Graph:
     """The graph that joins each vertex to its nearest under a random walk with restart.
 
     With M = (I − (1 − restart) D^{-½} W D^{-½})^{-1}, the nearest to i are the vertices j with the largest cosine
@@ -33,6 +42,10 @@ def walk_graph(graph: object, n_neighbors: int = 30, *, restart: float = 0.1) ->
         How many nearest vertices each one is joined to.
     restart : float
         The probability with which the walk begins again, in (0, 1): the smaller, the further it goes.
+    device : {"cpu", "cuda", "auto"}
+        Where to walk; "cuda" is an NVIDIA GPU, "auto" takes one where there is one.
+    progress : callable, optional
+        Called with the walks done and their total, as it goes on.
 
     Examples
     --------

@@ -166,12 +166,24 @@ class Source:
         str, Option(metavar="auto|exact|approximate", help="How to find neighbours; auto is exact if that is quick.")
     ] = "auto"
 
+    smooth: Annotated[
+        int | None,
+        Option(
+            metavar="K",
+            help="Join each point to the K nearest under a random walk on the graph, and use that graph; 30 is a good "
+            "middle where the graph is noisy.",
+        ),
+    ] = None
+
     def read(self, label_column: str | None = None) -> Data:
         """What the file holds, and how its features are to be scaled."""
         from tautcut import formats
+        from tautcut.checks import whole_number
         from tautcut.memory import reserve
 
         reserve()
+        if self.smooth is not None:
+            whole_number("--smooth", self.smooth)
         ways: dict[str, Any] = {"missing": self.missing, "missing_words": self.na or ()}
         data = formats.read(
             self.file, kind=self.kind, columns=None if self.columns is None else split_by_commas(self.columns),
@@ -203,14 +215,29 @@ class Source:
     def graph_of(
         self, data: Data, common: Common, device: str = "cpu", bar: ProgressBar | None = None
     ) -> tuple[Graph, NeighborReport | None]:
-        """The graph that the file holds; or that of the nearest neighbours, and how they were found."""
+        """The graph of the file, or that of the nearest neighbours and how they were found; smoothed if asked."""
         from tautcut.graph import Graph
-        from tautcut.graph.neighbors import neighbor_graph
-        from tautcut.kernels.devices import exact_finder
 
         common.say(f"'{self.file}' holds {data.summary}{self._hint(data)}. {' '.join(data.notes)}".rstrip())
         if isinstance(data.content, Graph):
-            return data.content, None
+            graph, report = data.content, None
+        else:
+            graph, report = self._neighbors_of(data, common, device, bar)
+        if self.smooth is not None:
+            from tautcut.walk import walk_graph
+
+            progress = None if bar is None else partial(bar.show, "smooth")
+            graph = walk_graph(graph, self.smooth, device=device, progress=progress)
+            common.say(f"Smoothed to a graph of {graph.n_edges:,} edges: {self.smooth} nearest under a random walk.")
+        return graph, report
+
+    def _neighbors_of(
+        self, data: Data, common: Common, device: str, bar: ProgressBar | None
+    ) -> tuple[Graph, NeighborReport]:
+        """The graph of the nearest neighbours of features, and how they were found."""
+        from tautcut.graph.neighbors import neighbor_graph
+        from tautcut.kernels.devices import exact_finder
+
         if data.scaling is not None:
             self._say_scaling(data.scaling, data.names, common)
         ways: dict[str, Any] = {"metric": self.metric, "weights": self.weights, "method": self.method}
@@ -243,7 +270,9 @@ class Source:
 
         is_by_length = data.kind == "features" and self.metric == "euclidean"
         features = data.compared if is_by_length else None
-        return diagnose(graph, n_clusters, features=features, names=data.names, made_from=data.kind)
+        return diagnose(
+            graph, n_clusters, features=features, names=data.names, made_from=data.kind, smoothing=self.smooth
+        )
 
     def _hint(self, data: Data) -> str:
         """How to overrule what the content decided, where that makes sense."""
@@ -260,7 +289,7 @@ class Source:
         read = {
             "as": self.kind, "columns": self.columns, "keep": self.keep, "without": self.without, "na": self.na,
             "missing": None if self.missing == "error" else self.missing, "id_column": self.id_column,
-            "mass_column": self.mass_column, "array": self.array,
+            "mass_column": self.mass_column, "array": self.array, "smooth": self.smooth,
         }  # fmt: skip
         joined = {name: getattr(self, name) for name in ("n_neighbors", "metric", "weights", "method")}
         if data.scaling is not None:

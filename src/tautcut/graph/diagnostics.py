@@ -118,6 +118,7 @@ def diagnose(
     features: Features | None = None,
     names: Sequence[object] | None = None,
     made_from: Origin | None = None,
+    smoothing: int | None = None,
 ) -> Diagnosis:
     """Measure a graph and say what it means for clustering.
 
@@ -134,6 +135,8 @@ def diagnose(
     made_from : {"features", "graph"}, optional
         Whether the graph was made from features, which could be made into another, or was given as it is; by default
         that is not known, unless there are features. Advice is given on what can be changed.
+    smoothing : int, optional
+        To how many others `walk_graph` joined each vertex, if this is a graph that it made: that is told first.
 
     Returns
     -------
@@ -154,6 +157,7 @@ def diagnose(
     origin: Origin | None = "features" if features is not None else made_from
     spectrum = _spectrum(graph, n_clusters)
     measured = (
+        None if smoothing is None else _smoothing(smoothing),
         _components(graph, n_clusters, origin),
         _isolated(graph),
         _degrees(graph, origin),
@@ -204,6 +208,14 @@ def confidence(graph: Graph, labels: ArrayLike, n_clusters: int) -> FloatArray:
     margins = np.zeros(n)
     np.divide(top[:, 1] - top[:, 0], graph.degrees + own, out=margins, where=n_neighbors > 0)
     return margins
+
+
+def _smoothing(n_neighbors: int) -> Finding:
+    meaning = (
+        f"Each vertex is joined to the {n_neighbors} nearest to it under a random walk on the graph that there was; "
+        "all that follows is about the graph so smoothed."
+    )
+    return Finding("smoothing", {"n_neighbors": n_neighbors}, "info", meaning)
 
 
 def _components(graph: Graph, n_clusters: int | None, origin: Origin | None) -> Finding:

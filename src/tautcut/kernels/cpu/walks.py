@@ -20,8 +20,8 @@ _COLUMNS = 4  # a power of two, so that a vertex lies within one cache line
 
 @compiled
 def visits(
-    first: int, last: int, indptr: IntArray, indices: Array, weights: Array, degrees: Array, continues: Any, least: Array,
-    nearest: Array, scores: Array, returns: Array,
+    first: int, last: int, indptr: IntArray, indices: Array, weights: Array, degrees: Array, continues: Any,
+    least: Array, nearest: Array, scores: Array, returns: Array,
 ) -> None:  # fmt: skip
     """Walks from the vertices first … last − 1, each step with probability `continues`.
 
