@@ -5,20 +5,29 @@ only noise made lose their say, because the walk takes many ways. It owns what n
 from __future__ import annotations
 
 from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from threading import Event
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from tautcut.checks import whole_number
-from tautcut.errors import InputError
+from tautcut.arrays import Array
+from tautcut.checks import positive_number, whole_number
 from tautcut.graph import Graph
-from tautcut.kernels.cpu.walks import visits
+from tautcut.graph.graph import local_order
+from tautcut.interrupts import apart
+from tautcut.kernels import devices
 from tautcut.memory import for_work, foresee
 from tautcut.search.threads import in_threads
 
-_TOLERANCE = 0.04  # over the number of neighbours: what a vertex of mean degree may hold back (decision 0043)
-_CANDIDATES = 2  # for each neighbour: returns, by which candidates are compared, are known only when all walks are done
-_CHUNKS = 64
+OnStep = Callable[[int, int], None]
+
+_TOLERANCE = 0.25  # over the number of neighbours: what may wait at a vertex of mean degree, to begin with
+_CANDIDATES = 2  # for each neighbour: returns, by which they are compared, are known only when all walks are done
+_PATIENCE = 500  # vertices of mean degree for each neighbour, from which a group of walks may pass on at most
+_CHUNK = 1024  # vertices between looks whether to stop
+_LIGHTEST = 1e-30  # degree beside the mean one, in single precision
 
 
 def walk_graph(
@@ -27,7 +36,7 @@ def walk_graph(
     *,
     restart: float = 0.1,
     device: str = "cpu",
-    progress: Callable[[int, int], None] | None = None,
+    progress: OnStep | None = None,
 ) -> Graph:
     """The graph that joins each vertex to its nearest under a random walk with restart.
 
@@ -45,7 +54,7 @@ def walk_graph(
     device : {"cpu", "cuda", "auto"}
         Where to walk; "cuda" is an NVIDIA GPU, "auto" takes one where there is one.
     progress : callable, optional
-        Called with the walks done and their total, as it goes on.
+        Called with the vertices done and their total, as the walks go on.
 
     Examples
     --------
@@ -53,34 +62,69 @@ def walk_graph(
     2
     """
     W = Graph.from_any(graph)
-    n = W.n_vertices
-    k = min(whole_number("n_neighbors", n_neighbors), n - 1)
-    if not 0 < restart < 1:
-        raise InputError(f"restart must lie between 0 and 1; found {restart}.")
-    nearest, cosines = _candidates(W, k, restart)
-    order = np.lexsort((nearest, -cosines), axis=1)[:, :k]
-    chosen = np.take_along_axis(nearest, order, axis=1)
-    rows, columns = np.repeat(np.arange(n), k)[chosen.ravel() >= 0], chosen[chosen >= 0]
-    directed = sp.csr_matrix((np.ones(rows.size), (rows, columns)), shape=(n, n))
-    return Graph.from_any(directed + directed.T)
+    k = min(whole_number("n_neighbors", n_neighbors), W.n_vertices - 1)
+    continues = 1.0 - positive_number("restart", restart, below=1)
+    if not k or not W.n_edges:
+        return Graph.from_edges(np.empty((0, 2), np.int64), n_vertices=W.n_vertices)
+    stop = Event()
+    return apart(lambda: _joined(_nearest(W, k, continues, progress, stop)), stop.set)
 
 
-def _candidates(W: Graph, k: int, restart: float) -> tuple[np.ndarray, np.ndarray]:
-    """For each vertex a few times k others, −1 where there are fewer, and their cosines up to a factor of the row."""
+def _nearest(W: Graph, k: int, continues: float, progress: OnStep | None, stop: Event) -> Array:
+    """The k nearest of each vertex in order of number, −1 behind them where there are fewer, shape (n, k)."""
+    from tautcut.kernels.cpu import walks
+
     n, kept = W.n_vertices, min(_CANDIDATES * k, W.n_vertices)
-    foresee(24 * n * kept, for_work(), f"The {k} nearest of {n:,} vertices under the walk", "Ask for fewer.")
-    nearest, scores = np.empty((n, kept), np.int32), np.zeros((n, kept), np.float32)
-    returns = np.ones(n, np.float32)
-    degrees = np.maximum(W.degrees / (W.degrees.mean() or 1.0), np.finfo(np.float32).tiny).astype(np.float32)
-    weights = (W.weights / (W.degrees.mean() or 1.0)).astype(np.float32)
-    least = (_TOLERANCE / k) * degrees
-    bounds = np.linspace(0, n, min(_CHUNKS, n) + 1).astype(np.int64)
+    n_threads = min(devices.thread_count(), -(-n // _CHUNK))
+    foresee(
+        n * (8 * kept + 40 * k) + 20 * W.indices.size + n_threads * walks.room_bytes(n), for_work(),
+        f"The {k} nearest of {n:,} vertices under the walk", "Ask for fewer, or use a machine with more.",
+    )  # fmt: skip
+    degrees = np.clip(np.where(W.degrees > 0, W.degrees / W.degrees.mean(), 1.0), _LIGHTEST, 1 / _LIGHTEST)
+    order = walks.groups(local_order(W.to_scipy()), W.indptr, W.indices)
+    links = walks.links_in(order, W.indptr, W.indices, W.weights / W.degrees.mean(), degrees)
+    nearest, scores = np.empty((n, kept), np.int32), np.empty((n, kept), np.float32)
+    returns, chosen = np.empty(n, np.float32), np.empty((n, k), np.int32)
+    most = int(_PATIENCE * k * W.indices.size / n)
+    tolerance = np.float32(_TOLERANCE / k)
+    rooms: SimpleQueue[Any] = SimpleQueue()
 
-    def walk(chunk: int) -> None:
-        visits(
-            bounds[chunk], bounds[chunk + 1], W.indptr, W.indices, weights, degrees, np.float32(1.0 - restart), least,
-            nearest, scores, returns,
-        )  # fmt: skip
+    def walk(first: int, last: int) -> None:
+        try:
+            room = rooms.get_nowait()
+        except Empty:
+            room = walks.room_for(links.indptr)
+        walks.visits(first, last, links, np.float32(continues), tolerance, most, k, room, nearest, scores, returns)
+        rooms.put(room)
 
-    list(in_threads(walk, range(bounds.size - 1)))
-    return nearest, np.where(nearest >= 0, scores / np.sqrt(returns)[nearest], -1.0)
+    def choose(first: int, last: int) -> None:
+        walks.choose(first, last, order, nearest, scores, returns, chosen)
+
+    _over_chunks(walk, n, stop, progress)
+    _over_chunks(choose, n, stop, None)
+    return chosen
+
+
+def _over_chunks(work: Callable[[int, int], None], n: int, stop: Event, progress: OnStep | None) -> None:
+    """work(first, last) for all of 0 … n − 1 in chunks, several at a time, unless it is to stop."""
+
+    def one(first: int) -> int:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        work(first, min(first + _CHUNK, n))
+        return min(first + _CHUNK, n)
+
+    for done in in_threads(one, range(0, n, _CHUNK)):
+        if progress is not None:
+            progress(done, n)
+
+
+def _joined(nearest: Array) -> Graph:
+    """The graph of these neighbours, in which mutual ones count twice."""
+    n = nearest.shape[0]
+    is_there = nearest >= 0
+    indptr = np.r_[0, np.cumsum(is_there.sum(axis=1))]
+    listed = nearest[is_there]
+    directed = sp.csr_matrix((np.ones(listed.size, np.int8), listed, indptr), shape=(n, n))
+    both = (directed + directed.T).tocsr()
+    return Graph(both.indptr.astype(np.int64), both.indices.astype(np.int32), both.data.astype(np.float64))

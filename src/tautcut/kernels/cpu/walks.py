@@ -1,74 +1,296 @@
-"""Where random walks with restart go: from each vertex of a range, by pushing its mass along the edges until what is
-left anywhere is small. Work for a vertex does not grow with the graph. Compiled with Numba; nothing is random.
+"""Random walks with restart on the processor: where those from a few vertices at a time go, by passing on what waits at
+a vertex along its edges until little is left anywhere; and which vertices are nearest under them. Work for a vertex
+does not grow with the graph. Compiled with Numba; nothing is random, and no group of walks depends on another.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tautcut.arrays import Array, IntArray
-from tautcut.kernels.cpu.compiling import compiled
+from tautcut.kernels.cpu.compiling import absorbed, compiled
+from tautcut.kernels.cpu.rows import absolute, full, largest, load, store, where_greater
 
-# Columns of `state`, what a walk knows of each vertex; a vertex with nothing in the first two was not reached.
-_STAYED = 0  # visits counted so far
-_MOVING = 1  # and those that are still to be passed on, when they exceed
-_LEAST = 2  # this
-_COLUMNS = 4  # a power of two, so that a vertex lies within one cache line
+LANES = 8  # walks side by side, from vertices near each other: what one of them reaches, most of the others do
+_OVER = 1.2  # more than what waits is passed on, and some of it taken back later: over-relaxation (decision 0043)
+_FINER = 0.5  # by what the tolerance shrinks where too few vertices can be told apart
+_FINEST = 1e-30  # tolerance at which single precision has nothing more to say
+_CLEAR = 8.0  # a vertex is told from others once its visits exceed its tolerance so many times (decision 0043)
+
+# Columns of `Room.waiting` behind the lanes, so that a vertex lies within one line of the cache.
+_SHARE = LANES  # its share of the tolerance
+_STAGE = LANES + 1
+# Stages of a vertex in a group of walks; from the fourth on it stands in the queue.
+_UNSEEN, _SEEN, _DONE, _FIRST, _AGAIN = 0.0, 1.0, 2.0, 3.0, 4.0
+
+
+class Links(NamedTuple):
+    """The graph that is walked on."""
+
+    indptr: IntArray
+    indices: Array
+    chances: Array  # of each step: w_ij / d_i
+    roots: Array  # √d_i, in any unit
+
+
+class Room(NamedTuple):
+    """What a thread needs for its walks: arrays for all vertices, as empty after a group of walks as before."""
+
+    waiting: Array  # (n, 2 LANES): visits that are still to be passed on, and the two columns above
+    counted: Array  # (n, LANES): visits counted so far
+    queue: Array
+    reached: Array
+    passed: Array  # vertices that have passed something on
+    score: Array
+
+
+def room_for(indptr: IntArray) -> Room:
+    """Room for walks on a graph in which the neighbours begin there: a vertex has its share of the tolerance by them."""
+    n, n_neighbors = indptr.size - 1, np.diff(indptr)
+    waiting = np.zeros((n, 2 * LANES), np.float32)
+    waiting[:, _SHARE] = n_neighbors / n_neighbors.mean()
+    lists = (np.empty(n, np.int32) for _ in range(3))
+    return Room(waiting, np.zeros((n, LANES), np.float32), *lists, np.empty(n, np.float32))
+
+
+def room_bytes(n_vertices: int) -> int:
+    """What the room of one thread takes."""
+    return n_vertices * 4 * (3 * LANES + 4)
 
 
 @compiled
 def visits(
-    first: int, last: int, indptr: IntArray, indices: Array, weights: Array, degrees: Array, continues: Any,
-    least: Array, nearest: Array, scores: Array, returns: Array,
+    first: int, last: int, links: Links, continues: Any, tolerance: Any, most: int, n_neighbors: int, room: Room,
+    nearest: Array, scores: Array, returns: Array,
 ) -> None:  # fmt: skip
-    """Walks from the vertices first … last − 1, each step with probability `continues`.
+    """Walks from the vertices first … last − 1, a group of `LANES` after the other, each step with `continues`.
 
-    A vertex passes on what exceeds `least` of it. Of the vertices j that a walk from i visits G_ij times,
-    `nearest[i]` are those with the largest `scores` G_ij / √degrees[j], in no order, −1 where fewer are reached;
-    `returns[i]` is G_ii.
+    Of the vertices j that a walk from i visits G_ij times, `nearest[i]` are those with the largest `scores`
+    G_ij / √d_j, in no order, −1 where fewer are reached; `returns[i]` is G_ii. A group begins with the
+    `tolerance`, and takes a finer one until each of its walks tells `n_neighbors` vertices apart, or has passed on
+    along `most` edges.
     """
-    n, kept = degrees.size, nearest.shape[1]
-    state = np.zeros((n, _COLUMNS), np.float32)
-    state[:, _LEAST] = least
-    queue, reached = np.empty(n, np.int32), np.empty(n, np.int32)
-    score = np.empty(n, np.float32)
-    for start in range(first, last):
-        state[start, _MOVING] = 1.0
-        queue[0] = reached[0] = start
-        head, waiting, n_reached = 0, 1, 1
-        while waiting > 0:
-            i = queue[head]
-            head = head + 1 if head + 1 < n else 0
-            waiting -= 1
-            mass = state[i, _MOVING]
-            state[i, _MOVING] = 0.0
-            state[i, _STAYED] += mass
-            per_weight = continues * mass / degrees[i]
-            for e in range(indptr[i], indptr[i + 1]):
-                j = indices[e]
-                before = state[j, _MOVING]
-                after = before + per_weight * weights[e]
-                state[j, _MOVING] = after
-                if before == 0.0 and state[j, _STAYED] == 0.0:
+    tallies = np.empty((2, LANES), np.float32)
+    for group in range(first, last, LANES):
+        n_walks = min(LANES, last - group)
+        bound = tolerance
+        for lane in range(n_walks):
+            room.waiting[group + lane, lane] = 1.0
+            room.waiting[group + lane, _STAGE] = _FIRST
+            room.queue[lane] = room.reached[lane] = group + lane
+        n_reached, n_passed, n_edges = _pass_on(links, room, continues, bound, most, n_walks, n_walks, 0, 0)
+        while n_edges < most and not _is_clear(room, bound, n_neighbors, n_walks, n_reached, n_passed, tallies):
+            bound *= np.float32(_FINER)
+            if bound < _FINEST:
+                break
+            n_waiting = _waiting_again(room, bound, n_reached)
+            n_reached, n_passed, n_edges = _pass_on(
+                links, room, continues, bound, most, n_waiting, n_reached, n_passed, n_edges
+            )
+        _settle(links, room, n_reached)
+        # What was never passed on from is near only where little was passed on.
+        is_much = n_passed > 2 * nearest.shape[1]
+        among = room.passed[:n_passed] if is_much else room.reached[:n_reached]
+        for lane in range(n_walks):
+            start = group + lane
+            returns[start] = room.counted[start, lane] * links.roots[start]
+            _select(room.counted, lane, start, among, room.score, nearest[start], scores[start])
+        for a in range(n_reached):
+            store(room.counted, room.reached[a], full(np.float32(0), LANES))
+
+
+@absorbed
+def _pass_on(
+    links: Links, room: Room, continues: Any, bound: Any, most: int, n_waiting: int, n_reached: int, n_passed: int,
+    n_edges: int,
+) -> Any:  # fmt: skip
+    """Pass on what waits, from the queue's vertices and those that join it, until it is empty or `most` is reached."""
+    indptr, indices, chances, _ = links
+    waiting, counted, queue, reached, passed, _ = room
+    n, head = queue.size, 0
+    over = full(np.float32(_OVER), LANES)
+    while n_waiting > 0 and n_edges < most:
+        i = queue[head]
+        head = head + 1 if head + 1 < n else 0
+        n_waiting -= 1
+        before = load(waiting, i, LANES)
+        mass = before * over
+        store(waiting, i, before - mass)
+        store(counted, i, load(counted, i, LANES) + mass)
+        if waiting[i, _STAGE] == _FIRST:
+            passed[n_passed] = i
+            n_passed += 1
+        waiting[i, _STAGE] = _DONE
+        mass = mass * full(continues, LANES)
+        n_edges += indptr[i + 1] - indptr[i]
+        for e in range(indptr[i], indptr[i + 1]):
+            j = indices[e]
+            after = load(waiting, j, LANES) + mass * full(chances[e], LANES)
+            store(waiting, j, after)
+            stage = waiting[j, _STAGE]
+            if stage < _FIRST:
+                if stage == _UNSEEN:
                     reached[n_reached] = j
                     n_reached += 1
-                if before <= state[j, _LEAST] < after:  # it was not waiting
-                    tail = head + waiting
+                    waiting[j, _STAGE] = _SEEN
+                if largest(absolute(after)) > bound * waiting[j, _SHARE]:
+                    tail = head + n_waiting
                     queue[tail if tail < n else tail - n] = j
-                    waiting += 1
-        returns[start] = state[start, _STAYED] + state[start, _MOVING]
-        for a in range(n_reached):
-            j = reached[a]
-            score[a] = (state[j, _STAYED] + state[j, _MOVING]) / np.sqrt(degrees[j])
-            state[j, _STAYED] = state[j, _MOVING] = 0.0
-        score[0] = -1.0  # the start itself
-        bar = np.partition(score[:n_reached], n_reached - kept)[n_reached - kept] if n_reached > kept else 0.0
-        filled = 0
-        for above in (True, False):  # those on the bar fill what those above it leave
-            for a in range(1, n_reached):
-                if filled < kept and (score[a] > bar if above else score[a] == bar):
-                    nearest[start, filled], scores[start, filled] = reached[a], score[a]
-                    filled += 1
-        nearest[start, filled:] = -1
+                    n_waiting += 1
+                    waiting[j, _STAGE] = _AGAIN if stage == _DONE else _FIRST
+    return n_reached, n_passed, n_edges
+
+
+@absorbed
+def _is_clear(
+    room: Room, bound: Any, n_neighbors: int, n_walks: int, n_reached: int, n_passed: int, tallies: Array
+) -> bool:
+    """Whether each walk tells as many vertices apart, beside its start, or all that there are."""
+    one, nothing = full(np.float32(1), LANES), full(np.float32(0), LANES)
+    n_clear, n_visited = nothing, nothing
+    for a in range(n_passed):
+        i = room.passed[a]
+        count = load(room.counted, i, LANES)
+        clear = full(np.float32(_CLEAR) * bound * room.waiting[i, _SHARE], LANES)
+        n_clear = n_clear + where_greater(count, clear, one, nothing)
+        n_visited = n_visited + where_greater(count, nothing, one, nothing)
+    store(tallies, 0, n_clear)
+    store(tallies, 1, n_visited)
+    for lane in range(n_walks):
+        enough = n_neighbors + 1.0
+        if n_passed == n_reached and tallies[1, lane] < enough:
+            enough = tallies[1, lane]
+        if tallies[0, lane] < enough:
+            return False
+    return True
+
+
+@absorbed
+def _waiting_again(room: Room, bound: Any, n_reached: int) -> int:
+    """Queue the vertices at which more waits than a finer tolerance allows; how many they are."""
+    n_waiting = 0
+    for a in range(n_reached):
+        i = room.reached[a]
+        if largest(absolute(load(room.waiting, i, LANES))) > bound * room.waiting[i, _SHARE]:
+            room.waiting[i, _STAGE] = _AGAIN if room.waiting[i, _STAGE] == _DONE else _FIRST
+            room.queue[n_waiting] = i
+            n_waiting += 1
+    return n_waiting
+
+
+@absorbed
+def _settle(links: Links, room: Room, n_reached: int) -> None:
+    """Count what still waits as visits, divide them by √d, and clear `waiting`."""
+    for a in range(n_reached):
+        i = room.reached[a]
+        scale = full(np.float32(1) / links.roots[i], LANES)
+        store(room.counted, i, (load(room.counted, i, LANES) + load(room.waiting, i, LANES)) * scale)
+        store(room.waiting, i, full(np.float32(0), LANES))
+        room.waiting[i, _STAGE] = _UNSEEN
+
+
+@absorbed
+def _select(
+    counted: Array, lane: int, start: int, among: Array, score: Array, nearest: Array, scores: Array
+) -> None:
+    """Those of the largest counts > 0 in this lane, without the start."""
+    n_among, kept, filled = among.size, nearest.size, 0
+    for a in range(n_among):
+        score[a] = counted[among[a], lane]
+    cut = n_among - kept - 1
+    bar = max(np.partition(score[:n_among], cut)[cut], np.float32(0)) if cut >= 0 else np.float32(0)
+    for on_bar in (False, True):  # those on the bar fill what those above it leave
+        for a in range(n_among):
+            is_in = bar > 0 and score[a] == bar if on_bar else score[a] > bar
+            if is_in and filled < kept and among[a] != start:
+                nearest[filled], scores[filled] = among[a], score[a]
+                filled += 1
+    nearest[filled:] = -1
+
+
+@compiled
+def choose(
+    first: int, last: int, order: IntArray, nearest: Array, scores: Array, returns: Array, chosen: Array
+) -> None:
+    """Of the candidates of each vertex the nearest, by scores[i, c] / √returns[nearest[i, c]]; of equals the first.
+
+    `chosen[order[i]]` are their numbers in the order, from the lowest on; −1 stands behind them where there are fewer.
+    """
+    n_candidates, k = nearest.shape[1], chosen.shape[1]
+    cosines, numbers = np.empty(n_candidates, np.float32), np.empty(n_candidates, np.int32)
+    for i in range(first, last):
+        n = 0
+        while n < n_candidates and nearest[i, n] >= 0:
+            j = nearest[i, n]
+            cosines[n], numbers[n] = scores[i, n] / np.sqrt(returns[j]), order[j]
+            n += 1
+        bar = np.partition(cosines[:n], n - k)[n - k] if n > k else np.float32(-1)
+        above, on_bar = numbers[:n][cosines[:n] > bar], np.sort(numbers[:n][cosines[:n] == bar])
+        filled = min(n, k)
+        row = chosen[order[i]]
+        row[: above.size], row[above.size : filled] = above, on_bar[: filled - above.size]
+        row[:filled].sort()
+        row[filled:] = -1
+
+
+@compiled
+def links_in(order: IntArray, indptr: IntArray, indices: Array, weights: Array, degrees: Array) -> Links:
+    """The links of a graph whose vertices are numbered anew: number i is for `order[i]`."""
+    n = order.size
+    number = np.empty(n, np.int32)
+    number[order] = np.arange(n).astype(np.int32)
+    begins, ends, chances = np.zeros(n + 1, np.int64), np.empty(indices.size, np.int32), np.empty(indices.size, np.float32)
+    at = 0
+    for i in range(n):
+        old = order[i]
+        for e in range(indptr[old], indptr[old + 1]):
+            ends[at], chances[at] = number[indices[e]], weights[e] / degrees[old]
+            at += 1
+        begins[i + 1] = at
+    return Links(begins, ends, chances, np.sqrt(degrees[order]).astype(np.float32))
+
+
+@compiled
+def groups(order: IntArray, indptr: IntArray, indices: Array) -> IntArray:
+    """The vertices in an order in which each `LANES` of them, from the first on, lie near each other.
+
+    Groups grow around the vertices, as they come in `order`, by those that share most edges with them; what is left of
+    groups that could not be filled comes last.
+    """
+    n = order.size
+    grouped, left = np.empty(n, np.int64), np.empty(n, np.int64)
+    n_grouped, n_left = 0, 0
+    is_taken, shared, seen_by = np.zeros(n, np.bool_), np.zeros(n, np.int32), np.full(n, -1, np.int64)
+    beside, members = np.empty(n, np.int64), np.empty(LANES, np.int64)
+    for seed in order:
+        if is_taken[seed]:
+            continue
+        n_members, n_beside, newest = 0, 0, seed
+        while newest >= 0:
+            is_taken[newest] = True
+            members[n_members] = newest
+            n_members += 1
+            if n_members == LANES:
+                break
+            for e in range(indptr[newest], indptr[newest + 1]):
+                j = indices[e]
+                if is_taken[j]:
+                    continue
+                if seen_by[j] != seed:
+                    seen_by[j], shared[j], beside[n_beside] = seed, 0, j
+                    n_beside += 1
+                shared[j] += 1
+            newest, most = -1, 0
+            for b in range(n_beside):
+                if shared[beside[b]] > most and not is_taken[beside[b]]:
+                    newest, most = beside[b], shared[beside[b]]
+        if n_members == LANES:
+            grouped[n_grouped : n_grouped + LANES] = members
+            n_grouped += LANES
+        else:
+            left[n_left : n_left + n_members] = members[:n_members]
+            n_left += n_members
+    grouped[n_grouped:] = left[:n_left]
+    return grouped
