@@ -71,7 +71,7 @@ def walk_graph(
 
 
 def _nearest(W: Graph, k: int, continues: float, progress: OnStep | None, stop: Event) -> Array:
-    """The k nearest of each vertex in order of number, −1 behind them where there are fewer, shape (n, k)."""
+    """The k nearest of each vertex, −1 behind them where there are fewer, shape (n, k)."""
     from tautcut.kernels.cpu import walks
 
     n, kept = W.n_vertices, min(_CANDIDATES * k, W.n_vertices)
@@ -126,5 +126,6 @@ def _joined(nearest: Array) -> Graph:
     indptr = np.r_[0, np.cumsum(is_there.sum(axis=1))]
     listed = nearest[is_there]
     directed = sp.csr_matrix((np.ones(listed.size, np.int8), listed, indptr), shape=(n, n))
+    directed.sort_indices()
     both = (directed + directed.T).tocsr()
     return Graph(both.indptr.astype(np.int64), both.indices.astype(np.int32), both.data.astype(np.float64))

@@ -15,9 +15,11 @@ from tautcut.kernels.cpu.rows import absolute, full, largest, load, store, where
 
 LANES = 8  # walks side by side, from vertices near each other: what one of them reaches, most of the others do
 _OVER = 1.2  # more than what waits is passed on, and some of it taken back later: over-relaxation (decision 0043)
-_FINER = 0.5  # by what the tolerance shrinks where too few vertices can be told apart
-_FINEST = 1e-30  # tolerance at which single precision has nothing more to say
-_CLEAR = 8.0  # a vertex is told from others once its visits exceed its tolerance so many times (decision 0043)
+_ROUNDS = 90  # of passing on, each with
+_FINER = 0.5  # times the tolerance of the one before: single precision goes no further
+_CLEAR = 2.0  # a vertex is told from others once its visits exceed its tolerance so many times
+_SETTLED = 0.03  # share of the nearest that the last round may have changed (decision 0043)
+_TIE = 1e-3  # visits that differ by this share of themselves count as equal
 
 # Columns of `Room.waiting` behind the lanes, so that a vertex lies within one line of the cache.
 _SHARE = LANES  # its share of the tolerance
@@ -44,6 +46,7 @@ class Room(NamedTuple):
     reached: Array
     passed: Array  # vertices that have passed something on
     score: Array
+    is_near: Array  # a bit for each walk: whether the vertex was among its nearest at the last look
 
 
 def room_for(indptr: IntArray) -> Room:
@@ -52,12 +55,13 @@ def room_for(indptr: IntArray) -> Room:
     waiting = np.zeros((n, 2 * LANES), np.float32)
     waiting[:, _SHARE] = n_neighbors / n_neighbors.mean()
     lists = (np.empty(n, np.int32) for _ in range(3))
-    return Room(waiting, np.zeros((n, LANES), np.float32), *lists, np.empty(n, np.float32))
+    counted, score = np.zeros((n, LANES), np.float32), np.empty(n, np.float32)
+    return Room(waiting, counted, *lists, score, np.zeros(n, np.uint8))
 
 
 def room_bytes(n_vertices: int) -> int:
     """What the room of one thread takes."""
-    return n_vertices * 4 * (3 * LANES + 4)
+    return n_vertices * (4 * (3 * LANES + 4) + 1)
 
 
 @compiled
@@ -72,31 +76,33 @@ def visits(
     `tolerance`, and takes a finer one until each of its walks tells `n_neighbors` vertices apart, or has passed on
     along `most` edges.
     """
+    kept = nearest.shape[1]
     tallies = np.empty((2, LANES), np.float32)
     for group in range(first, last, LANES):
         n_walks = min(LANES, last - group)
-        bound = tolerance
         for lane in range(n_walks):
             room.waiting[group + lane, lane] = 1.0
             room.waiting[group + lane, _STAGE] = _FIRST
             room.queue[lane] = room.reached[lane] = group + lane
-        n_reached, n_passed, n_edges = _pass_on(links, room, continues, bound, most, n_walks, n_walks, 0, 0)
-        while n_edges < most and not _is_clear(room, bound, n_neighbors, n_walks, n_reached, n_passed, tallies):
-            bound *= np.float32(_FINER)
-            if bound < _FINEST:
-                break
-            n_waiting = _waiting_again(room, bound, n_reached)
+        bound, n_waiting, n_reached, n_passed, n_edges = tolerance, n_walks, n_walks, 0, 0
+        for _ in range(_ROUNDS):
             n_reached, n_passed, n_edges = _pass_on(
                 links, room, continues, bound, most, n_waiting, n_reached, n_passed, n_edges
             )
+            if n_edges >= most or (
+                _is_clear(room, bound, n_neighbors, n_walks, n_reached, n_passed, tallies)
+                and _changes(links, room, n_walks, n_passed, n_neighbors) <= _SETTLED * n_neighbors * n_walks
+            ):
+                break
+            bound *= np.float32(_FINER)
+            n_waiting = _waiting_again(room, bound, n_reached)
         _settle(links, room, n_reached)
-        # What was never passed on from is near only where little was passed on.
-        is_much = n_passed > 2 * nearest.shape[1]
-        among = room.passed[:n_passed] if is_much else room.reached[:n_reached]
+        # What never passed anything on is near only where little was passed on.
+        among = room.passed[:n_passed] if n_passed > 2 * kept else room.reached[:n_reached]
         for lane in range(n_walks):
             start = group + lane
             returns[start] = room.counted[start, lane] * links.roots[start]
-            _select(room.counted, lane, start, among, room.score, nearest[start], scores[start])
+            _select(room, lane, start, among, nearest[start], scores[start])
         for a in range(n_reached):
             store(room.counted, room.reached[a], full(np.float32(0), LANES))
 
@@ -108,7 +114,7 @@ def _pass_on(
 ) -> Any:  # fmt: skip
     """Pass on what waits, from the queue's vertices and those that join it, until it is empty or `most` is reached."""
     indptr, indices, chances, _ = links
-    waiting, counted, queue, reached, passed, _ = room
+    waiting, counted, queue, reached, passed, _, _ = room
     n, head = queue.size, 0
     over = full(np.float32(_OVER), LANES)
     while n_waiting > 0 and n_edges < most:
@@ -168,6 +174,27 @@ def _is_clear(
 
 
 @absorbed
+def _changes(links: Links, room: Room, n_walks: int, n_passed: int, n_neighbors: int) -> int:
+    """How many vertices have come among the nearest of their walk since the last look; beyond ties."""
+    n_changed = 0
+    for lane in range(n_walks):
+        bit = np.uint8(1 << lane)
+        for a in range(n_passed):
+            i = room.passed[a]
+            room.score[a] = (room.counted[i, lane] + room.waiting[i, lane]) / links.roots[i]
+        bar = largest_of(room.score, n_passed, n_neighbors + 1)
+        for a in range(n_passed):
+            i = room.passed[a]
+            score = (room.counted[i, lane] + room.waiting[i, lane]) / links.roots[i]
+            if score >= bar:
+                n_changed += (room.is_near[i] & bit) == 0 and score > bar * np.float32(1 + _TIE)
+                room.is_near[i] |= bit
+            else:
+                room.is_near[i] &= ~bit
+    return n_changed
+
+
+@absorbed
 def _waiting_again(room: Room, bound: Any, n_reached: int) -> int:
     """Queue the vertices at which more waits than a finer tolerance allows; how many they are."""
     n_waiting = 0
@@ -189,23 +216,23 @@ def _settle(links: Links, room: Room, n_reached: int) -> None:
         store(room.counted, i, (load(room.counted, i, LANES) + load(room.waiting, i, LANES)) * scale)
         store(room.waiting, i, full(np.float32(0), LANES))
         room.waiting[i, _STAGE] = _UNSEEN
+        room.is_near[i] = 0
 
 
 @absorbed
-def _select(
-    counted: Array, lane: int, start: int, among: Array, score: Array, nearest: Array, scores: Array
-) -> None:
-    """Those of the largest counts > 0 in this lane, without the start."""
-    n_among, kept, filled = among.size, nearest.size, 0
-    for a in range(n_among):
-        score[a] = counted[among[a], lane]
-    cut = n_among - kept - 1
-    bar = max(np.partition(score[:n_among], cut)[cut], np.float32(0)) if cut >= 0 else np.float32(0)
-    for on_bar in (False, True):  # those on the bar fill what those above it leave
-        for a in range(n_among):
-            is_in = bar > 0 and score[a] == bar if on_bar else score[a] > bar
-            if is_in and filled < kept and among[a] != start:
-                nearest[filled], scores[filled] = among[a], score[a]
+def _select(room: Room, lane: int, start: int, among: Array, nearest: Array, scores: Array) -> None:
+    """Those of the largest counts > 0 of this walk, without its start."""
+    for a in range(among.size):
+        room.score[a] = room.counted[among[a], lane]
+    bar = max(largest_of(room.score, among.size, nearest.size + 1), np.float32(0))
+    filled = 0
+    for is_bar in (False, True):  # those on the bar fill what those above it leave
+        for a in range(among.size):
+            j = among[a]
+            score = room.counted[j, lane]
+            is_in = bar > 0 and score == bar if is_bar else score > bar
+            if is_in and filled < nearest.size and j != start:
+                nearest[filled], scores[filled] = j, score
                 filled += 1
     nearest[filled:] = -1
 
@@ -214,25 +241,55 @@ def _select(
 def choose(
     first: int, last: int, order: IntArray, nearest: Array, scores: Array, returns: Array, chosen: Array
 ) -> None:
-    """Of the candidates of each vertex the nearest, by scores[i, c] / √returns[nearest[i, c]]; of equals the first.
+    """Of the candidates of each vertex the nearest, by scores[i, c] / √returns[nearest[i, c]].
 
-    `chosen[order[i]]` are their numbers in the order, from the lowest on; −1 stands behind them where there are fewer.
+    `chosen[order[i]]` are their numbers in the order; −1 stands behind them where there are fewer.
     """
-    n_candidates, k = nearest.shape[1], chosen.shape[1]
-    cosines, numbers = np.empty(n_candidates, np.float32), np.empty(n_candidates, np.int32)
+    k = chosen.shape[1]
+    cosines, scratch = np.empty(nearest.shape[1], np.float32), np.empty(nearest.shape[1], np.float32)
     for i in range(first, last):
         n = 0
-        while n < n_candidates and nearest[i, n] >= 0:
-            j = nearest[i, n]
-            cosines[n], numbers[n] = scores[i, n] / np.sqrt(returns[j]), order[j]
+        while n < nearest.shape[1] and nearest[i, n] >= 0:
+            cosines[n] = scratch[n] = scores[i, n] / np.sqrt(returns[nearest[i, n]])
             n += 1
-        bar = np.partition(cosines[:n], n - k)[n - k] if n > k else np.float32(-1)
-        above, on_bar = numbers[:n][cosines[:n] > bar], np.sort(numbers[:n][cosines[:n] == bar])
-        filled = min(n, k)
-        row = chosen[order[i]]
-        row[: above.size], row[above.size : filled] = above, on_bar[: filled - above.size]
-        row[:filled].sort()
+        bar = largest_of(scratch, n, k)
+        row, filled = chosen[order[i]], 0
+        for is_bar in (False, True):
+            for c in range(n):
+                if (cosines[c] == bar if is_bar else cosines[c] > bar) and filled < k:
+                    row[filled] = order[nearest[i, c]]
+                    filled += 1
         row[filled:] = -1
+
+
+@compiled
+def largest_of(values: Array, n: int, rank: int) -> Any:
+    """Of the first n values that at this rank from the largest on, the least where there are fewer, 0 of none.
+
+    Overwrites them: Hoare's selection.
+    """
+    if n == 0:
+        return np.float32(0)
+    place, low, high = min(rank, n) - 1, 0, n - 1
+    while low < high:
+        pivot = values[(low + high) // 2]
+        i, j = low, high
+        while i <= j:
+            while values[i] > pivot:
+                i += 1
+            while pivot > values[j]:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if place <= j:
+            high = j
+        elif place >= i:
+            low = i
+        else:
+            break
+    return values[place]
 
 
 @compiled
