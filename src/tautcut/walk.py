@@ -23,7 +23,8 @@ from tautcut.search.threads import in_threads
 
 OnStep = Callable[[int, int], None]
 
-_TOLERANCE = 0.25  # over the number of neighbours: what may wait at a vertex of mean degree, to begin with
+_TOLERANCE = 0.25  # over the number of neighbours: what may wait at a vertex of mean degree, to begin with,
+_LARGE = 20_000  # in a graph of so many vertices or more; smaller ones are walked more exactly, as that costs little
 _CANDIDATES = 2  # for each neighbour: returns, by which they are compared, are known only when all walks are done
 _PATIENCE = 500  # vertices of mean degree for each neighbour, from which a group of walks may pass on at most
 _CHUNK = 1024  # vertices between looks whether to stop
@@ -66,11 +67,21 @@ def walk_graph(
     continues = 1.0 - positive_number("restart", restart, below=1)
     if not k or not W.n_edges:
         return Graph.from_edges(np.empty((0, 2), np.int64), n_vertices=W.n_vertices)
-    stop = Event()
-    return apart(lambda: _joined(_nearest(W, k, continues, progress, stop)), stop.set)
+    on_gpu, stop = devices.walker(device), Event()
+
+    def on_step(done: int, total: int) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        if progress is not None:
+            progress(done, total)
+
+    def smoothed() -> Graph:
+        return _joined(_nearest(W, k, continues, on_step) if on_gpu is None else on_gpu(W, k, continues, on_step))
+
+    return apart(smoothed, stop.set)
 
 
-def _nearest(W: Graph, k: int, continues: float, progress: OnStep | None, stop: Event) -> Array:
+def _nearest(W: Graph, k: int, continues: float, on_step: OnStep) -> Array:
     """The k nearest of each vertex, −1 behind them where there are fewer, shape (n, k)."""
     from tautcut.kernels.cpu import walks
 
@@ -80,43 +91,35 @@ def _nearest(W: Graph, k: int, continues: float, progress: OnStep | None, stop: 
         n * (8 * kept + 40 * k) + 20 * W.indices.size + n_threads * walks.room_bytes(n), for_work(),
         f"The {k} nearest of {n:,} vertices under the walk", "Ask for fewer, or use a machine with more.",
     )  # fmt: skip
-    degrees = np.clip(np.where(W.degrees > 0, W.degrees / W.degrees.mean(), 1.0), _LIGHTEST, 1 / _LIGHTEST)
+    unit = W.degrees.mean()
+    degrees = np.clip(np.where(W.degrees > 0, W.degrees / unit, 1.0), _LIGHTEST, 1 / _LIGHTEST)
     order = walks.groups(local_order(W.to_scipy()), W.indptr, W.indices)
-    links = walks.links_in(order, W.indptr, W.indices, W.weights / W.degrees.mean(), degrees)
+    links = walks.links_in(order, W.indptr, W.indices, W.weights / unit, degrees)
     nearest, scores = np.empty((n, kept), np.int32), np.empty((n, kept), np.float32)
     returns, chosen = np.empty(n, np.float32), np.empty((n, k), np.int32)
-    most = int(_PATIENCE * k * W.indices.size / n)
-    tolerance = np.float32(_TOLERANCE / k)
+    tolerance = np.float32(_TOLERANCE / k * min(1.0, n / _LARGE))
+    most = int(_PATIENCE * k * W.indices.size / min(n, _LARGE))
     rooms: SimpleQueue[Any] = SimpleQueue()
 
-    def walk(first: int, last: int) -> None:
+    def walk(first: int) -> int:
+        last = min(first + _CHUNK, n)
         try:
             room = rooms.get_nowait()
         except Empty:
             room = walks.room_for(links.indptr)
         walks.visits(first, last, links, np.float32(continues), tolerance, most, k, room, nearest, scores, returns)
         rooms.put(room)
+        return last
 
-    def choose(first: int, last: int) -> None:
-        walks.choose(first, last, order, nearest, scores, returns, chosen)
+    def choose(first: int) -> None:
+        walks.choose(first, min(first + _CHUNK, n), order, nearest, scores, returns, chosen)
 
-    _over_chunks(walk, n, stop, progress)
-    _over_chunks(choose, n, stop, None)
+    firsts = range(0, n, _CHUNK)
+    for done in in_threads(walk, firsts):
+        on_step(done, n)
+    for _ in in_threads(choose, firsts):
+        on_step(n, n)
     return chosen
-
-
-def _over_chunks(work: Callable[[int, int], None], n: int, stop: Event, progress: OnStep | None) -> None:
-    """work(first, last) for all of 0 … n − 1 in chunks, several at a time, unless it is to stop."""
-
-    def one(first: int) -> int:
-        if stop.is_set():
-            raise KeyboardInterrupt
-        work(first, min(first + _CHUNK, n))
-        return min(first + _CHUNK, n)
-
-    for done in in_threads(one, range(0, n, _CHUNK)):
-        if progress is not None:
-            progress(done, n)
 
 
 def _joined(nearest: Array) -> Graph:

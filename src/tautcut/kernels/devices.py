@@ -88,6 +88,16 @@ def exact_finder(device: str) -> Any:
     return nearest_on_gpu
 
 
+def walker(device: str) -> Any:
+    """The device's own search for the nearest under a walk, for `walk_graph`; None leaves it to the processor."""
+    if resolved(device) != "cuda":
+        return None
+    _require_gpu()
+    from tautcut.kernels.gpu import walks
+
+    return walks.nearest_on_gpu
+
+
 def _require_gpu() -> None:
     try:
         from tautcut.kernels.gpu.engine import require_gpu

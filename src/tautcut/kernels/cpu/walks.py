@@ -14,7 +14,7 @@ from tautcut.kernels.cpu.compiling import absorbed, compiled
 from tautcut.kernels.cpu.rows import absolute, full, largest, load, store, where_greater
 
 LANES = 8  # walks side by side, from vertices near each other: what one of them reaches, most of the others do
-_OVER = 1.2  # more than what waits is passed on, and some of it taken back later: over-relaxation (decision 0043)
+_OVER = 1.3  # more than what waits is passed on, and some of it taken back later: over-relaxation (decision 0043)
 _ROUNDS = 90  # of passing on, each with
 _FINER = 0.5  # times the tolerance of the one before: single precision goes no further
 _CLEAR = 2.0  # a vertex is told from others once its visits exceed its tolerance so many times
