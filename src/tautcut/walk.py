@@ -23,10 +23,12 @@ from tautcut.search.threads import in_threads
 
 OnStep = Callable[[int, int], None]
 
-_TOLERANCE = 0.25  # over the number of neighbours: what may wait at a vertex of mean degree, to begin with,
+_TOLERANCE = 0.25  # over the number of neighbours that have to settle: what may wait at a vertex of mean degree, to begin with,
 _LARGE = 20_000  # in a graph of so many vertices or more; smaller ones are walked more exactly, as that costs little
 _CANDIDATES = 2  # for each neighbour: returns, by which they are compared, are known only when all walks are done
-_PATIENCE = 500  # vertices of mean degree for each neighbour, from which a group of walks may pass on at most
+_SPARE = 8  # more of them, however few neighbours
+_SETTLING = 30  # neighbours have to settle at least, however few are asked for: the very nearest are told apart by them
+_PATIENCE = 250  # vertices of mean degree for each neighbour, from which a group of walks may pass on at most
 _CHUNK = 1024  # vertices between looks whether to stop
 _LIGHTEST = 1e-30  # degree beside the mean one, in single precision
 
@@ -85,7 +87,7 @@ def _nearest(W: Graph, k: int, continues: float, on_step: OnStep) -> Array:
     """The k nearest of each vertex, −1 behind them where there are fewer, shape (n, k)."""
     from tautcut.kernels.cpu import walks
 
-    n, kept = W.n_vertices, min(_CANDIDATES * k, W.n_vertices)
+    n, kept = W.n_vertices, min(_CANDIDATES * k + _SPARE, W.n_vertices)
     n_threads = min(devices.thread_count(), -(-n // _CHUNK))
     foresee(
         n * (8 * kept + 40 * k) + 20 * W.indices.size + n_threads * walks.room_bytes(n), for_work(),
@@ -97,8 +99,9 @@ def _nearest(W: Graph, k: int, continues: float, on_step: OnStep) -> Array:
     links = walks.links_in(order, W.indptr, W.indices, W.weights / unit, degrees)
     nearest, scores = np.empty((n, kept), np.int32), np.empty((n, kept), np.float32)
     returns, chosen = np.empty(n, np.float32), np.empty((n, k), np.int32)
-    tolerance = np.float32(_TOLERANCE / k * min(1.0, n / _LARGE))
-    most = int(_PATIENCE * k * W.indices.size / min(n, _LARGE))
+    settling, size = min(max(k, _SETTLING), n - 1), min(1.0, n / _LARGE)
+    tolerance = np.float32(_TOLERANCE / settling * size)
+    most = int(_PATIENCE * settling * W.indices.size / n / size)
     rooms: SimpleQueue[Any] = SimpleQueue()
 
     def walk(first: int) -> int:
@@ -107,7 +110,9 @@ def _nearest(W: Graph, k: int, continues: float, on_step: OnStep) -> Array:
             room = rooms.get_nowait()
         except Empty:
             room = walks.room_for(links.indptr)
-        walks.visits(first, last, links, np.float32(continues), tolerance, most, k, room, nearest, scores, returns)
+        walks.visits(
+            first, last, links, np.float32(continues), tolerance, most, settling, room, nearest, scores, returns
+        )
         rooms.put(room)
         return last
 

@@ -24,8 +24,8 @@ _TIE = 1e-3  # visits that differ by this share of themselves count as equal
 # Columns of `Room.waiting` behind the lanes, so that a vertex lies within one line of the cache.
 _SHARE = LANES  # its share of the tolerance
 _STAGE = LANES + 1
-# Stages of a vertex in a group of walks; from the fourth on it stands in the queue.
-_UNSEEN, _SEEN, _DONE, _FIRST, _AGAIN = 0.0, 1.0, 2.0, 3.0, 4.0
+# Stages of a vertex in a group of walks; in the last three it stands in the queue.
+_UNSEEN, _SEEN, _DONE, _AGAIN, _FIRST, _START = 0.0, 1.0, 2.0, 3.0, 4.0, 5.0
 
 
 class Links(NamedTuple):
@@ -82,14 +82,14 @@ def visits(
         n_walks = min(LANES, last - group)
         for lane in range(n_walks):
             room.waiting[group + lane, lane] = 1.0
-            room.waiting[group + lane, _STAGE] = _FIRST
+            room.waiting[group + lane, _STAGE] = _START
             room.queue[lane] = room.reached[lane] = group + lane
         bound, n_waiting, n_reached, n_passed, n_edges = tolerance, n_walks, n_walks, 0, 0
         for _ in range(_ROUNDS):
             n_reached, n_passed, n_edges = _pass_on(
                 links, room, continues, bound, most, n_waiting, n_reached, n_passed, n_edges
             )
-            if n_edges >= most or (
+            if n_edges > most or (
                 _is_clear(room, bound, n_neighbors, n_walks, n_reached, n_passed, tallies)
                 and _changes(links, room, n_walks, n_passed, n_neighbors) <= _SETTLED * n_neighbors * n_walks
             ):
@@ -112,31 +112,36 @@ def _pass_on(
     links: Links, room: Room, continues: Any, bound: Any, most: int, n_waiting: int, n_reached: int, n_passed: int,
     n_edges: int,
 ) -> Any:  # fmt: skip
-    """Pass on what waits, from the queue's vertices and those that join it, until it is empty or `most` is reached."""
+    """Pass on what waits, from the queue's vertices and those that join it, until it is empty.
+
+    Not along more edges than `most`: at a vertex with too many of them it ends, unless a walk starts there.
+    """
     indptr, indices, chances, _ = links
     waiting, counted, queue, reached, passed, _, _ = room
     n, head = queue.size, 0
     over = full(np.float32(_OVER), LANES)
-    while n_waiting > 0 and n_edges < most:
+    while n_waiting > 0:
         i = queue[head]
+        n_edges += indptr[i + 1] - indptr[i]
+        if n_edges > most and waiting[i, _STAGE] != _START:
+            break
         head = head + 1 if head + 1 < n else 0
         n_waiting -= 1
         before = load(waiting, i, LANES)
         mass = before * over
         store(waiting, i, before - mass)
         store(counted, i, load(counted, i, LANES) + mass)
-        if waiting[i, _STAGE] == _FIRST:
+        if waiting[i, _STAGE] >= _FIRST:
             passed[n_passed] = i
             n_passed += 1
         waiting[i, _STAGE] = _DONE
         mass = mass * full(continues, LANES)
-        n_edges += indptr[i + 1] - indptr[i]
         for e in range(indptr[i], indptr[i + 1]):
             j = indices[e]
             after = load(waiting, j, LANES) + mass * full(chances[e], LANES)
             store(waiting, j, after)
             stage = waiting[j, _STAGE]
-            if stage < _FIRST:
+            if stage < _AGAIN:
                 if stage == _UNSEEN:
                     reached[n_reached] = j
                     n_reached += 1

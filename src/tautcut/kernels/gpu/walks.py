@@ -24,6 +24,7 @@ _PRECISION = 1e-5  # to which the iteration solves
 _LEAST = 0.02  # over the number of neighbours: visits below which a vertex is left out of a block
 _WHOLE = 0.5  # of all vertices: where walks reach more, a block holds them all
 _CANDIDATES = 2  # for each neighbour: returns, by which they are compared, are known only when all walks are done
+_SPARE = 8  # more of them, however many neighbours
 
 
 def nearest_on_gpu(
@@ -41,14 +42,14 @@ def nearest_on_gpu(
     W = graph.to_scipy()
     order = local_order(W)
     S = _Steps.of(W[order][:, order], continues, torch.device(device or gpu.DEVICE))
-    n, kept = graph.n_vertices, min(_CANDIDATES * k, graph.n_vertices - 1)
+    n, kept = graph.n_vertices, min(_CANDIDATES * k + _SPARE, graph.n_vertices - 1)
     width = max(1, min(_COLUMNS, n, _BLOCK_BYTES // (16 * n) if n * 16 < _BLOCK_BYTES else 1))
     nearest = torch.empty((n, kept), dtype=torch.int64, device=S.device)
     scores = torch.empty((n, kept), device=S.device)
     returns = torch.empty(n, device=S.device)
     for first in range(0, n, width):
         last = min(first + width, n)
-        inside, part = S.around(first, last, _LEAST / k)
+        inside, part = S.around(first, last, _LEAST / (k + _SPARE))
         columns = torch.arange(last - first, device=S.device)
         starts = torch.searchsorted(inside, torch.arange(first, last, device=S.device))
         B = torch.zeros((inside.numel(), last - first), device=S.device)
