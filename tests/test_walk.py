@@ -147,6 +147,14 @@ def test_inputs_may_be_matrices_and_stay_as_they_are():
     assert abs(W - before).sum() == 0
 
 
+def test_masses_stay_with_their_vertices():
+    masses = np.arange(1.0, 41.0)
+    graph = planted_graph(2, 20, seed=0)
+    made = walk_graph(graph.with_masses(masses), 5)
+    assert_array_equal(made.masses, masses)
+    assert_array_equal(made.indices, walk_graph(graph, 5).indices)
+
+
 def test_a_graph_without_edges_stays_one():
     assert walk_graph(sp.csr_matrix((5, 5)), 3).n_vertices == 5
     assert walk_graph(np.zeros((1, 1)), 3).n_edges == 0

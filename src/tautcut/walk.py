@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from tautcut.arrays import Array
+from tautcut.arrays import Array, FloatArray
 from tautcut.checks import positive_number, whole_number
 from tautcut.graph import Graph
 from tautcut.graph.graph import local_order
@@ -23,7 +23,9 @@ from tautcut.search.threads import in_threads
 
 OnStep = Callable[[int, int], None]
 
-_TOLERANCE = 0.25  # over the number of neighbours that have to settle: what may wait at a vertex of mean degree, to begin with,
+_TOLERANCE = (
+    0.25  # over the number of neighbours that have to settle: what may wait at a vertex of mean degree, to begin with,
+)
 _LARGE = 20_000  # in a graph of so many vertices or more; smaller ones are walked more exactly, as that costs little
 _CANDIDATES = 2  # for each neighbour: returns, by which they are compared, are known only when all walks are done
 _SPARE = 8  # more of them, however few neighbours
@@ -45,7 +47,7 @@ def walk_graph(
 
     With M = (I − (1 − restart) D^{-½} W D^{-½})^{-1}, the nearest to i are the vertices j with the largest cosine
     M_ij / √(M_ii M_jj). Each of these edges has the weight 1, and 2 where i is as well among the nearest of j. A vertex
-    that reaches fewer is joined to all it reaches.
+    that reaches fewer is joined to all it reaches. Masses stay as they are.
 
     Parameters
     ----------
@@ -68,7 +70,7 @@ def walk_graph(
     k = min(whole_number("n_neighbors", n_neighbors), W.n_vertices - 1)
     continues = 1.0 - positive_number("restart", restart, below=1)
     if not k or not W.n_edges:
-        return Graph.from_edges(np.empty((0, 2), np.int64), n_vertices=W.n_vertices)
+        return W
     on_gpu, stop = devices.walker(device), Event()
 
     def on_step(done: int, total: int) -> None:
@@ -78,7 +80,8 @@ def walk_graph(
             progress(done, total)
 
     def smoothed() -> Graph:
-        return _joined(_nearest(W, k, continues, on_step) if on_gpu is None else on_gpu(W, k, continues, on_step))
+        nearest = _nearest(W, k, continues, on_step) if on_gpu is None else on_gpu(W, k, continues, on_step)
+        return _joined(nearest, W.masses)
 
     return apart(smoothed, stop.set)
 
@@ -127,8 +130,8 @@ def _nearest(W: Graph, k: int, continues: float, on_step: OnStep) -> Array:
     return chosen
 
 
-def _joined(nearest: Array) -> Graph:
-    """The graph of these neighbours, in which mutual ones count twice."""
+def _joined(nearest: Array, masses: FloatArray) -> Graph:
+    """The graph of these neighbours, in which mutual ones count twice, with these masses."""
     n = nearest.shape[0]
     is_there = nearest >= 0
     indptr = np.r_[0, np.cumsum(is_there.sum(axis=1))]
@@ -136,4 +139,4 @@ def _joined(nearest: Array) -> Graph:
     directed = sp.csr_matrix((np.ones(listed.size, np.int8), listed, indptr), shape=(n, n))
     directed.sort_indices()
     both = (directed + directed.T).tocsr()
-    return Graph(both.indptr.astype(np.int64), both.indices.astype(np.int32), both.data.astype(np.float64))
+    return Graph(both.indptr.astype(np.int64), both.indices.astype(np.int32), both.data.astype(np.float64), masses)

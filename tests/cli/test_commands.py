@@ -32,6 +32,7 @@ from tautcut import (
     interrupts,
     knn_graph,
     purity,
+    walk_graph,
     writing,
 )
 from tautcut.algorithm import results
@@ -920,3 +921,32 @@ def test_every_command_has_the_common_options(command, monkeypatch):
     assert result.exit_code == 0
     for option in ("--json", "--seed", "--quiet", "--as"):
         assert option in result.stdout
+
+
+def test_smooth_is_the_graph_of_the_walk(folder, digits):
+    """`graph --smooth` writes it, `cluster --smooth` cuts it, and both say so."""
+    walked = walk_graph(knn_graph(digits[0], 10), 12)
+    made = json.loads(
+        run("graph", "digits.csv", "--without", "target", "--smooth", "12", "--out", "walked.npz", "--json").stdout
+    )
+    assert made["settings"]["smooth"] == 12
+    assert made["diagnosis"]["findings"][0]["name"] == "smoothing"
+    np.testing.assert_array_equal(read("walked.npz").content.indices, walked.indices)
+    told = run(
+        "cluster", "digits.csv", "-k", "4", "--without", "target", "--smooth", "12", *BRIEF, "--report", "page.html"
+    )
+    assert f"Smoothed to a graph of {walked.n_edges:,} edges: 12 nearest under a random walk" in told.stderr
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert "12 nearest to it under a random walk" in page
+
+
+def test_smoothing_is_part_of_every_command(folder):
+    Path("known.csv").write_text("id,label\nd0,a\nd1,b\n", encoding="utf-8")
+    for arguments in (["suggest", "--max", "3"], ["classify", "--labels", "known.csv", *BRIEF]):
+        told = run(arguments[0], "digits.csv", "--without", "target", "--smooth", "5", "--json", *arguments[1:])
+        assert told.exit_code == 0, told.stderr
+        assert json.loads(told.stdout)["settings"]["smooth"] == 5
+
+
+def test_a_wrong_smooth_is_refused(folder, capsys):
+    assert "--smooth must be a whole number ≥ 1; found 0" in refused(capsys, "graph", "digits.csv", "--smooth", "0")

@@ -16,7 +16,7 @@ from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
 
 from strategies import planted_graph
-from tautcut import Graph, MTVClassifier, balanced_cut_energy
+from tautcut import Graph, MTVClassifier, balanced_cut_energy, walk_graph
 from tautcut.algorithm.stopping import Status
 from tautcut.errors import GraphWarning, InputError
 from tautcut.estimators import encode_labels
@@ -71,6 +71,12 @@ def test_what_a_fit_stores_fits_together(search: str) -> None:
     assert isinstance(model.status_, Status)
     assert model.history_[-1].iterations == model.n_iter_ >= 1
     assert model.graph_ is GRAPH
+
+
+def test_smoothing_cuts_the_graph_of_the_walk() -> None:
+    model = on_graph(smoothing=8).fit(GRAPH, few(BLOCKS))
+    np.testing.assert_array_equal(model.graph_.indices, walk_graph(GRAPH, 8).indices)
+    np.testing.assert_array_equal(model.transduction_, BLOCKS)
 
 
 def test_the_planted_blocks_are_found_from_two_labels_each() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from pathlib import Path
 from typing import Any
 
 import igraph
@@ -20,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from strategies import noisy_start, planted_graph
-from tautcut import Graph, MTVClustering, balanced_cut_energy
+from tautcut import Graph, MTVClustering, balanced_cut_energy, knn_graph, walk_graph
 from tautcut.algorithm.solver import solve
 from tautcut.algorithm.stopping import Status, StopRule
 from tautcut.errors import GraphWarning, InputError
@@ -106,6 +107,27 @@ def test_features_become_their_nearest_neighbor_graph() -> None:
     assert model.energy_ == pytest.approx(balanced_cut_energy(model.graph_, model.labels_))
     precomputed = on_graph().fit(model.graph_)
     np.testing.assert_array_equal(model.labels_, precomputed.labels_)
+
+
+def test_smoothing_cuts_the_graph_of_the_walk() -> None:
+    model = clustering(smoothing=12).fit(X)
+    walked = walk_graph(knn_graph(X, model.n_neighbors), 12)
+    np.testing.assert_array_equal(model.graph_.indices, walked.indices)
+    np.testing.assert_array_equal(model.labels_, on_graph().fit(walked).labels_)
+    np.testing.assert_array_equal(model.labels_, on_graph(smoothing=12).fit(knn_graph(X, 10)).labels_)
+    assert model.predict(X).shape == (len(X),)
+
+
+@pytest.mark.parametrize("smoothing", [0, -3, 2.5, True, "auto"])
+def test_a_smoothing_that_is_none_is_refused(smoothing: Any) -> None:
+    with pytest.raises(InputError, match="smoothing must be a whole number ≥ 1 or None; found"):
+        clustering(smoothing=smoothing).fit(X)
+
+
+def test_the_page_says_that_the_graph_was_smoothed(tmp_path: Path) -> None:
+    page = clustering(smoothing=12).fit(X).report(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "12 nearest to it under a random walk" in page
+    assert '"smoothing":12' in page.replace(" ", "")
 
 
 def test_sparse_features_give_what_dense_ones_give() -> None:

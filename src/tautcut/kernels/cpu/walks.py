@@ -50,13 +50,13 @@ class Room(NamedTuple):
 
 
 def room_for(indptr: IntArray) -> Room:
-    """Room for walks on a graph in which the neighbours begin there: a vertex has its share of the tolerance by them."""
+    """Room for walks on a graph whose neighbours begin there; the more of them, the larger a vertex's tolerance."""
     n, n_neighbors = indptr.size - 1, np.diff(indptr)
     waiting = np.zeros((n, 2 * LANES), np.float32)
     waiting[:, _SHARE] = n_neighbors / n_neighbors.mean()
-    lists = (np.empty(n, np.int32) for _ in range(3))
+    queue, reached, passed = np.empty((3, n), np.int32)
     counted, score = np.zeros((n, LANES), np.float32), np.empty(n, np.float32)
-    return Room(waiting, counted, *lists, score, np.zeros(n, np.uint8))
+    return Room(waiting, counted, queue, reached, passed, score, np.zeros(n, np.uint8))
 
 
 def room_bytes(n_vertices: int) -> int:
@@ -303,7 +303,11 @@ def links_in(order: IntArray, indptr: IntArray, indices: Array, weights: Array, 
     n = order.size
     number = np.empty(n, np.int32)
     number[order] = np.arange(n).astype(np.int32)
-    begins, ends, chances = np.zeros(n + 1, np.int64), np.empty(indices.size, np.int32), np.empty(indices.size, np.float32)
+    begins, ends, chances = (
+        np.zeros(n + 1, np.int64),
+        np.empty(indices.size, np.int32),
+        np.empty(indices.size, np.float32),
+    )
     at = 0
     for i in range(n):
         old = order[i]
