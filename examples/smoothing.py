@@ -30,7 +30,7 @@ def main(path: Path) -> None:
         axes.set_title(f"{name}\npurity {purity(model.labels_, y):.1%}", size=11)
         axes.set(xlabel="cluster", ylabel="digit", xticks=range(10), yticks=range(10))
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120)
+    figure.savefig(path, dpi=120, bbox_inches="tight")
     print(path)
 
 

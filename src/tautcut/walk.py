@@ -51,7 +51,8 @@ def walk_graph(
 
     Parameters
     ----------
-    graph : Graph, or what `Graph.from_any` takes
+    graph : Graph, or whatever `Graph.from_any` takes
+        The graph that is walked on; the heavier an edge, the more often.
     n_neighbors : int
         How many nearest vertices each one is joined to.
     restart : float
@@ -72,6 +73,7 @@ def walk_graph(
     if not k or not W.n_edges:
         return W
     on_gpu, stop = devices.walker(device), Event()
+    walked = W.in_mean_weights()[0]  # a common factor of the weights changes nothing (decision 0028)
 
     def on_step(done: int, total: int) -> None:
         if stop.is_set():
@@ -80,7 +82,7 @@ def walk_graph(
             progress(done, total)
 
     def smoothed() -> Graph:
-        nearest = _nearest(W, k, continues, on_step) if on_gpu is None else on_gpu(W, k, continues, on_step)
+        nearest = (_nearest if on_gpu is None else on_gpu)(walked, k, continues, on_step)
         return _joined(nearest, W.masses)
 
     return apart(smoothed, stop.set)
@@ -96,10 +98,9 @@ def _nearest(W: Graph, k: int, continues: float, on_step: OnStep) -> Array:
         n * (8 * kept + 40 * k) + 20 * W.indices.size + n_threads * walks.room_bytes(n), for_work(),
         f"The {k} nearest of {n:,} vertices under the walk", "Ask for fewer, or use a machine with more.",
     )  # fmt: skip
-    unit = W.degrees.mean()
-    degrees = np.clip(np.where(W.degrees > 0, W.degrees / unit, 1.0), _LIGHTEST, 1 / _LIGHTEST)
+    degrees = np.clip(np.where(W.degrees > 0, W.degrees / W.degrees.mean(), 1.0), _LIGHTEST, 1 / _LIGHTEST)
     order = walks.groups(local_order(W.to_scipy()), W.indptr, W.indices)
-    links = walks.links_in(order, W.indptr, W.indices, W.weights / unit, degrees)
+    links = walks.links_in(order, W.indptr, W.indices, W.weights, W.degrees, np.sqrt(degrees).astype(np.float32))
     nearest, scores = np.empty((n, kept), np.int32), np.empty((n, kept), np.float32)
     returns, chosen = np.empty(n, np.float32), np.empty((n, k), np.int32)
     settling, size = min(max(k, _SETTLING), n - 1), min(1.0, n / _LARGE)

@@ -80,6 +80,7 @@ TAME = (
     Option("--scale", 0.2, ("auto", "standard", "robust", "none")),
     Option("--missing", 0.3, ("error", "drop", "median")),
     Option("--na", 0.05, ("?", "7")),
+    Option("--smooth", 0.1, ("1", "4", "30")),
 )
 WILD_FIT = (
     Option("--class-prior", 0.15, (
@@ -110,6 +111,7 @@ WILD = (
     Option("--weights", 0.2, ("self-tuning", "gaussian", "binary", "x")),
     Option("--metric", 0.15, ("cosine", "euclidean", "x")),
     Option("--method", 0.1, ("exact", "approximate", "x")),
+    Option("--smooth", 0.1, ("1", "5", "36", "1000000", "0", "-1", "2.5", "x", "")),
     Option("--seed", 0.15, ("0", "1", "-1", "4294967296", "18446744073709551616", "1" + "0" * 40, "x")),
 )  # fmt: skip
 WILD_NUMBERS = ("2", "2", "2", "2", "3", "1", "36", "35", "0", "-1", "1000000", "2.5", "x", "auto", "auto")

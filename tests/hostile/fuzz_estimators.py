@@ -37,6 +37,7 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
     "tol": (1e-4, 1e-4, 0.0, 1e-12, 0.5),
     "random_state": (0, 1, 2**32, 2**63),
     "n_jobs": (*[None] * 60, 2),
+    "smoothing": (*[None] * 9, 1, 5, 1000),
 }
 STARTS = ("multilevel", "multilevel", "ncut-seeds", "ncut", "random", "array", "partition")
 PRIORS = (*[None] * 6, "equal", "skewed", "extreme", "more extreme", "random")

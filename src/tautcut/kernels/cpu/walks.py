@@ -298,16 +298,13 @@ def largest_of(values: Array, n: int, rank: int) -> Any:
 
 
 @compiled
-def links_in(order: IntArray, indptr: IntArray, indices: Array, weights: Array, degrees: Array) -> Links:
+def links_in(order: IntArray, indptr: IntArray, indices: Array, weights: Array, degrees: Array, roots: Array) -> Links:
     """The links of a graph whose vertices are numbered anew: number i is for `order[i]`."""
     n = order.size
     number = np.empty(n, np.int32)
     number[order] = np.arange(n).astype(np.int32)
-    begins, ends, chances = (
-        np.zeros(n + 1, np.int64),
-        np.empty(indices.size, np.int32),
-        np.empty(indices.size, np.float32),
-    )
+    begins, ends = np.zeros(n + 1, np.int64), np.empty(indices.size, np.int32)
+    chances = np.empty(indices.size, np.float32)
     at = 0
     for i in range(n):
         old = order[i]
@@ -315,7 +312,7 @@ def links_in(order: IntArray, indptr: IntArray, indices: Array, weights: Array, 
             ends[at], chances[at] = number[indices[e]], weights[e] / degrees[old]
             at += 1
         begins[i + 1] = at
-    return Links(begins, ends, chances, np.sqrt(degrees[order]).astype(np.float32))
+    return Links(begins, ends, chances, roots[order])
 
 
 @compiled
