@@ -78,7 +78,7 @@ class _Steps:
         n = begins.numel() - 1
         self.n, self.device = n, begins.device
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+            warnings.filterwarnings("ignore", message="Sparse")  # that CSR is in beta; that invariants are not checked
             self.matrix = torch.sparse_csr_tensor(begins, ends, values, (n, n), check_invariants=False)
 
     @classmethod
