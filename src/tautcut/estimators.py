@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from tautcut.algorithm.observers import Observer, ProgressBar
 from tautcut.algorithm.results import Result
-from tautcut.algorithm.stopping import StopRule
+from tautcut.algorithm.stopping import CUT_SHORT, StopRule
 from tautcut.arrays import Array, BoolArray, FloatArray, IntArray
 from tautcut.checks import UNLABELLED, RandomState, cluster_count, generator, one_of, vertex_masses, whole_number
 from tautcut.errors import GraphWarning, InputError
@@ -46,6 +46,7 @@ from tautcut.kernels.devices import exact_finder, resolved
 from tautcut.problem import Problem, lam_of_prior
 from tautcut.records.records import plain_setting
 from tautcut.search.certainty import label_quality
+from tautcut.search.clarity import is_clear
 from tautcut.search.driver import best_of_starts
 from tautcut.search.links import best_of_linked, joined_groups, linked_groups, transduce_linked
 from tautcut.search.plan import Plan
@@ -55,6 +56,7 @@ from tautcut.walk import walk_graph
 
 AFFINITIES = ("knn", "precomputed")
 BALANCES = ("size", "volume")
+TRIED_SMOOTHING = 30  # neighbours of the walk's graph that smoothing="auto" tries
 _NOTHING = 1e-9  # of the mean weight: what a point of weight 0 counts
 _SAMPLED_ROWS = 20_000  # from which the spread of columns is judged
 
@@ -73,7 +75,7 @@ class _MTVEstimator(BaseEstimator):
     duplicates: Duplicates = "keep"
     balance: Literal["size", "volume"] = "size"
     must_link: Any = None
-    smoothing: int | None = None
+    smoothing: int | Literal["auto"] | None = None
     class_prior: ArrayLike | str | None = None
     init: str | ArrayLike = "auto"
     n_init: int | Literal["auto"] = "auto"
@@ -88,8 +90,11 @@ class _MTVEstimator(BaseEstimator):
     verbose: bool | Observer = False
     random_state: RandomState = None
 
-    def _graph_of(self, X: Any, sample_weight: ArrayLike | None, rng: np.random.Generator) -> Graph:
-        """The graph that X is, or that of its rows' nearest neighbours, smoothed if asked; `_groups` stay together."""
+    def _graph_of(self, X: Any, rng: np.random.Generator) -> tuple[Graph, IntArray | None]:
+        """The graph that X is, or that of its rows' nearest neighbours; and the vertex of each point, if copies merge.
+
+        Keeps the names of the points, and the `_groups` of them that stay together.
+        """
         names, kinds = vertex_names(X), None
         self._X_fit = None
         if one_of("affinity", self.affinity, AFFINITIES) == "precomputed" or isinstance(X, Graph) or is_graph(X):
@@ -104,21 +109,25 @@ class _MTVEstimator(BaseEstimator):
             seeded = np.random.default_rng(cast("np.random.SeedSequence", rng.bit_generator.seed_seq))
             graph, report = neighbor_graph(
                 distinct, _affordable_neighbors(self.n_neighbors, distinct.shape[0]), metric=self.metric,
-                weights=self.weights,
-                random_state=seeded, finder=exact_finder(self.device),
+                weights=self.weights, random_state=seeded, finder=exact_finder(self.device),
             )  # fmt: skip
             self._X_fit = X
             _warn_of_copies(report.n_copied, report.n_points, report.n_neighbors)
             if self.metric == "euclidean":
                 _warn_of_columns(X, getattr(self, "feature_names_in_", None))
-        if self.smoothing is not None:
-            k = whole_number("smoothing", self.smoothing, otherwise=" or None")
-            graph = walk_graph(graph, k, device=self.device)
-        _warn_of_pieces(graph, is_given=self._X_fit is None)
-        graph = _weighed(graph, kinds, sample_weight, one_of("balance", self.balance, BALANCES))
-        self.nodes_ = range(graph.n_vertices) if names is None else names
+        self.nodes_ = range(graph.n_vertices if kinds is None else kinds.size) if names is None else names
         self._groups = self._linked(kinds)
-        return graph
+        return graph, kinds
+
+    def _to_be_cut(
+        self, graph: Graph, kinds: IntArray | None, sample_weight: ArrayLike | None, smoothing: int | None
+    ) -> Graph:
+        """The graph smoothed, if that was asked for, and with the masses of the points."""
+        if smoothing is not None:
+            graph = walk_graph(graph, smoothing, device=self.device)
+        self.smoothing_ = smoothing
+        _warn_of_pieces(graph, is_given=self._X_fit is None)
+        return _weighed(graph, kinds, sample_weight, one_of("balance", self.balance, BALANCES))
 
     def _linked(self, kinds: IntArray | None) -> IntArray | None:
         """The group of each point that stays together with others, copies among them; None where all are free."""
@@ -221,7 +230,7 @@ class _MTVEstimator(BaseEstimator):
         compared = self._X_fit if self.metric == "euclidean" else None
         made_from: Literal["features", "graph"] = "graph" if self._X_fit is None else "features"
         R = self.result_.problem.n_clusters
-        return diagnose(self.graph_, R, features=compared, names=names, made_from=made_from, smoothing=self.smoothing)
+        return diagnose(self.graph_, R, features=compared, names=names, made_from=made_from, smoothing=self.smoothing_)
 
     def _changed_params(self) -> dict[str, Any]:
         """The parameters that differ from their defaults, and how the model is called."""
@@ -338,10 +347,11 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     must_link : array-like of shape (n_pairs, 2), or list of groups, default None
         Points that end up in one cluster: pairs or larger groups, by the names in `nodes_` (0, 1, 2, … unless X has
         names of its own). Groups that share a point are one group.
-    smoothing : int, default None
+    smoothing : int or "auto", default None
         Cut not this graph but the one that joins each vertex to so many others, those nearest to it under a random walk
-        with restart (`walk_graph`): edges that only noise made lose their say. 30 is a good middle. None cuts the graph
-        as it is.
+        with restart (`walk_graph`): edges that only noise made lose their say. 30 is a good middle. "auto" cuts the
+        graph of 30, and keeps that where its clusters stand out clearly; else it cuts the graph itself, in a second
+        fit. None cuts the graph as it is.
     class_prior : array-like of shape (n_clusters,), default None
         The share of all points that each cluster is expected to hold; the shares sum to 1. They move the balance of
         the cut (λ_r = (1 − π_r) / π_r) and do not force sizes. None expects equal shares, the paper's λ = R − 1.
@@ -415,6 +425,8 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     strain_ : Strain
         Whether the sizes that were expected, rather than the graph, decided some clusters: `strain_.is_strained`, and
         `strain_.finding`, which says what `class_prior` could do. Computed when it is asked for.
+    smoothing_ : int or None
+        How many neighbours the walk joined each vertex to, in the graph that was cut; None if that was not smoothed.
     graph_ : Graph
         The graph that was cut, the smoothed one with `smoothing`; `graph_.diagnose()` says what it is like.
     nodes_ : sequence of length n_samples
@@ -455,14 +467,26 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             weight 0 has its neighbours and gets a label, and counts for nothing.
         """
         R = cluster_count(self.n_clusters)
-        rng = generator(self.random_state)
-        problem = Problem(self._graph_of(X, sample_weight, rng), R, lam_of_prior(self.class_prior, R))
+        is_tried = isinstance(self.smoothing, str) and self.smoothing == "auto"
+        smoothing = TRIED_SMOOTHING if is_tried else _checked_smoothing(self.smoothing, ', "auto"')
+        joined = self._graph_of(X, generator(self.random_state))
+        result = self._cut(*joined, sample_weight, smoothing)
+        if is_tried and not is_clear(result) and result.status not in CUT_SHORT:
+            result = self._cut(*joined, sample_weight, None)
+        self.labels_ = result.partition.labels
+        self._n_features_out = R
+        return self
+
+    def _cut(
+        self, graph: Graph, kinds: IntArray | None, sample_weight: ArrayLike | None, smoothing: int | None
+    ) -> Result:
+        """What the search finds on the graph, smoothed or not."""
+        R = cluster_count(self.n_clusters)
+        problem = Problem(self._to_be_cut(graph, kinds, sample_weight, smoothing), R, lam_of_prior(self.class_prior, R))
         search = partial(best_of_starts, problem)
         if self._groups is not None:
             search = partial(best_of_linked, problem, self._groups)
-        self.labels_ = self._run(search, rng).partition.labels
-        self._n_features_out = problem.n_clusters
-        return self
+        return self._run(search, generator(self.random_state))
 
     def transform(self, X: Any) -> FloatArray:
         """The memberships of new points: the mean over their nearest fitted points, shape (n_new, n_clusters)."""
@@ -480,9 +504,11 @@ class MTVClassifier(ClassifierMixin, _MTVEstimator):
 
     Parameters
     ----------
-    affinity, n_neighbors, metric, weights, duplicates, balance, smoothing, algorithm, search, min_cluster_size, \
+    affinity, n_neighbors, metric, weights, duplicates, balance, algorithm, search, min_cluster_size, \
 max_iter, tol, device, dtype, n_jobs, verbose, random_state
         As for :class:`MTVClustering`.
+    smoothing : int, default None
+        As for :class:`MTVClustering`; "auto" is for clusters alone, which can be looked at without labels.
     must_link : array-like of shape (n_pairs, 2), or list of groups, default None
         Points that get one label, as for :class:`MTVClustering`. Labels in y that contradict a link are refused.
     class_prior : "auto", array-like of shape (n_classes,) or None, default "auto"
@@ -546,7 +572,8 @@ max_iter, tol, device, dtype, n_jobs, verbose, random_state
         if y is None:
             raise InputError("MTVClassifier requires y to be passed, but the target y is None.")
         rng = generator(self.random_state)
-        graph = self._graph_of(X, sample_weight, rng)
+        smoothing = _checked_smoothing(self.smoothing)
+        graph = self._to_be_cut(*self._graph_of(X, rng), sample_weight, smoothing)
         self.classes_, codes = encode_labels(_in_order(y, self.nodes_), graph.n_vertices)
         given = (graph, codes, self.classes_.size)
         search = partial(transduce, *given, class_prior=self.class_prior)
@@ -591,6 +618,11 @@ max_iter, tol, device, dtype, n_jobs, verbose, random_state
 
     def _names(self) -> Array:
         return self.classes_
+
+
+def _checked_smoothing(smoothing: object, otherwise: str = "") -> int | None:
+    """How many neighbours a walk is to join each vertex to."""
+    return None if smoothing is None else whole_number("smoothing", smoothing, otherwise=f"{otherwise} or None")
 
 
 def encode_labels(y: Any, n_vertices: int) -> tuple[Array, IntArray]:

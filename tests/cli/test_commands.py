@@ -948,5 +948,21 @@ def test_smoothing_is_part_of_every_command(folder):
         assert json.loads(told.stdout)["settings"]["smooth"] == 5
 
 
+def test_cluster_can_choose_whether_to_smooth(folder):
+    told = run("cluster", "digits.csv", "-k", "4", "--without", "target", "--smooth", "auto", "--json", *BRIEF)
+    assert json.loads(told.stdout)["settings"]["smooth"] == "auto"
+    assert "walk's graph" in told.stderr
+
+
+@pytest.mark.parametrize("command", ["graph", "suggest", "classify"])
+def test_other_commands_do_not_choose_whether_to_smooth(folder, capsys, command):
+    asked = [command, "digits.csv", "--smooth", "auto"] + (
+        ["--label-column", "target"] if command == "classify" else []
+    )
+    assert f"--smooth auto is for 'cluster'; {command} takes a number" in refused(capsys, *asked)
+
+
 def test_a_wrong_smooth_is_refused(folder, capsys):
-    assert "--smooth must be a whole number ≥ 1; found 0" in refused(capsys, "graph", "digits.csv", "--smooth", "0")
+    assert "--smooth must be a whole number ≥ 1 or auto; found 0" in refused(
+        capsys, "graph", "digits.csv", "--smooth", "0"
+    )

@@ -20,7 +20,7 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from strategies import noisy_start, planted_graph
+from strategies import noisy_start, planted_graph, random_graph
 from tautcut import Graph, MTVClustering, balanced_cut_energy, knn_graph, walk_graph
 from tautcut.algorithm.solver import solve
 from tautcut.algorithm.stopping import Status, StopRule
@@ -118,9 +118,18 @@ def test_smoothing_cuts_the_graph_of_the_walk() -> None:
     assert model.predict(X).shape == (len(X),)
 
 
-@pytest.mark.parametrize("smoothing", [0, -3, 2.5, True, "auto"])
+def test_automatic_smoothing_keeps_a_walk_that_shows_clusters_and_no_other() -> None:
+    clear, vague = planted_graph(3, 40, seed=1), random_graph(120, 500, seed=1)
+    for graph, smoothing in ((clear, 30), (vague, None)):
+        chosen = on_graph(n_clusters=3, smoothing="auto").fit(graph)
+        assert chosen.smoothing_ == smoothing
+        assert np.array_equal(chosen.labels_, on_graph(n_clusters=3, smoothing=smoothing).fit(graph).labels_)
+        assert chosen.energy_ == balanced_cut_energy(chosen.graph_, chosen.labels_)
+
+
+@pytest.mark.parametrize("smoothing", [0, -3, 2.5, True, "maybe"])
 def test_a_smoothing_that_is_none_is_refused(smoothing: Any) -> None:
-    with pytest.raises(InputError, match="smoothing must be a whole number ≥ 1 or None; found"):
+    with pytest.raises(InputError, match='smoothing must be a whole number ≥ 1, "auto" or None; found'):
         clustering(smoothing=smoothing).fit(X)
 
 

@@ -63,11 +63,19 @@ def cluster(
                 common.say(f"Taking {number} clusters: {found.reason}")
             diagnosis = apart(lambda: _diagnosed(source, grouping.weighed(graph), data, number, common))
             model = apart(_estimators).MTVClustering(
-                number, affinity="precomputed", random_state=common.seed, verbose=bar or False, **settings, **grouped
+                number, affinity="precomputed", random_state=common.seed, verbose=bar or False,
+                smoothing="auto" if source.is_smoothed_if_clear else None, **settings, **grouped,
             )  # fmt: skip
             common.say("Clustering; the first run on a machine compiles for up to a minute ...")
             with common.warnings_said(is_graph_known=True), shell.acknowledged():
                 model.fit(graph)
+            if source.is_smoothed_if_clear:
+                is_smooth = model.smoothing_ is not None
+                common.say(
+                    f"The walk's graph of {model.smoothing_} neighbours shows its clusters clearly, and was cut."
+                    if is_smooth
+                    else "The walk's graph does not show clear clusters: the graph was cut as it is."
+                )
         settings = {"n_clusters": number, **settings, **grouping.told, "image": fit.image}
         about = source.about("cluster", data, common.seed, settings, neighbors)
         if found:
@@ -99,6 +107,7 @@ def classify(
     """
     with _command(common.seed, source) as written:
         settings = fit.settings
+        source.refuse_auto_smoothing("classify")
         if (labels is None) == (label_column is None):
             raise InputError("the known labels are missing or given twice: give either --labels or --label-column.")
         grouping.check()
@@ -148,6 +157,7 @@ def graph(
 ) -> None:
     """Examine the graph of a file, and say what it means for clustering."""
     with _command(common.seed, source) as written:
+        source.refuse_auto_smoothing("graph")
         with common.bar() as bar:
 
             def prepare() -> tuple[Data, Graph, NeighborReport | None, Diagnosis]:
@@ -189,6 +199,7 @@ def suggest(
     with _command(common.seed, source):
         candidates.within()
         grouping.check()
+        source.refuse_auto_smoothing("suggest")
         with common.bar() as bar:
 
             def prepare() -> tuple[Data, list[list[int]] | None, Graph, NeighborReport | None]:

@@ -167,23 +167,21 @@ class Source:
     ] = "auto"
 
     smooth: Annotated[
-        int | None,
+        str | None,
         Option(
-            metavar="K",
+            metavar="K|auto",
             help="Join each point to the K nearest under a random walk on the graph, and use that graph; 30 is a good "
-            "middle where the graph is noisy.",
+            "middle where the graph is noisy. 'cluster' can choose by itself whether to: auto.",
         ),
     ] = None
 
     def read(self, label_column: str | None = None) -> Data:
         """What the file holds, and how its features are to be scaled."""
         from tautcut import formats
-        from tautcut.checks import whole_number
         from tautcut.memory import reserve
 
         reserve()
-        if self.smooth is not None:
-            whole_number("--smooth", self.smooth)
+        _ = self.smoothing  # refused, if it is none, before anything is read
         ways: dict[str, Any] = {"missing": self.missing, "missing_words": self.na or ()}
         data = formats.read(
             self.file, kind=self.kind, columns=None if self.columns is None else split_by_commas(self.columns),
@@ -191,6 +189,25 @@ class Source:
             keep=split_by_commas(self.keep or ()), without=split_by_commas(self.without or ()), **ways,
         )  # fmt: skip
         return replace(data, scaling=self._scaling(data))
+
+    @property
+    def smoothing(self) -> int | None:
+        """How many neighbours the graph is smoothed to before it is used; none where a fit is to decide."""
+        from tautcut.checks import whole_number
+
+        if self.smooth is None or self.is_smoothed_if_clear:
+            return None
+        is_number = self.smooth.strip().lstrip("-").isdigit()
+        return whole_number("--smooth", int(self.smooth) if is_number else self.smooth, otherwise=" or auto")
+
+    @property
+    def is_smoothed_if_clear(self) -> bool:
+        return self.smooth == "auto"
+
+    def refuse_auto_smoothing(self, command: str) -> None:
+        """Only 'cluster' has clusters to judge a walk's graph by."""
+        if self.is_smoothed_if_clear:
+            raise InputError(f"--smooth auto is for 'cluster'; {command} takes a number, as --smooth 30, or none.")
 
     def memory_limited(self) -> AbstractContextManager[None]:
         """In here no more memory is taken than was allowed."""
@@ -223,11 +240,11 @@ class Source:
             graph, report = data.content, None
         else:
             graph, report = self._neighbors_of(data, common, device, bar)
-        if self.smooth is not None:
+        if self.smoothing is not None:
             from tautcut.walk import walk_graph
 
             progress = None if bar is None else partial(bar.show, "smooth")
-            graph = walk_graph(graph, self.smooth, device=device, progress=progress)
+            graph = walk_graph(graph, self.smoothing, device=device, progress=progress)
             common.say(f"Smoothed to a graph of {graph.n_edges:,} edges: {self.smooth} nearest under a random walk.")
         return graph, report
 
@@ -271,7 +288,7 @@ class Source:
         is_by_length = data.kind == "features" and self.metric == "euclidean"
         features = data.compared if is_by_length else None
         return diagnose(
-            graph, n_clusters, features=features, names=data.names, made_from=data.kind, smoothing=self.smooth
+            graph, n_clusters, features=features, names=data.names, made_from=data.kind, smoothing=self.smoothing
         )
 
     def _hint(self, data: Data) -> str:
@@ -289,7 +306,7 @@ class Source:
         read = {
             "as": self.kind, "columns": self.columns, "keep": self.keep, "without": self.without, "na": self.na,
             "missing": None if self.missing == "error" else self.missing, "id_column": self.id_column,
-            "mass_column": self.mass_column, "array": self.array, "smooth": self.smooth,
+            "mass_column": self.mass_column, "array": self.array, "smooth": self.smoothing or self.smooth,
         }  # fmt: skip
         joined = {name: getattr(self, name) for name in ("n_neighbors", "metric", "weights", "method")}
         if data.scaling is not None:
