@@ -221,8 +221,8 @@ def balanced_terms(cut: FloatArray, masses: FloatArray, lam: FloatArray) -> Floa
     """Cut_r / min{λ_r m(A_r), m(A_rᶜ)}; `inf` where a cluster is empty or all there is of several."""
     if masses.size == 1:
         return np.zeros(1)
-    balance = np.minimum(lam * masses, masses.sum() - masses)
     with np.errstate(over="ignore"):  # a cut of 1e300 for a share of 1e-300 is as good as infinite
+        balance = np.minimum(lam * masses, masses.sum() - masses)
         terms: FloatArray = np.divide(cut, balance, out=np.full(masses.size, np.inf), where=balance > 0)
     return terms
 
