@@ -4,6 +4,7 @@ on one half of the ladders and are judged on the other. Beside that, what more n
 docs/results/smoothing.jsonl and the page beside it is written from them; a run that the file holds is not run again.
 
     TAUTCUT_DATA=folder-of-the-data-sets python benchmarks/smoothing.py [tables | labels | devise | test | text | page]
+        [--device cuda --out docs/results/smoothing-gpu.jsonl --commit COMMIT]
 """
 
 from __future__ import annotations
@@ -30,12 +31,14 @@ from tautcut.records import RunRecord, append_record, draw_labels, read_records,
 from tautcut.search.clarity import CLEAR, relative_cut
 
 RECORDS = Path(__file__).resolve().parents[1] / "docs" / "results" / "smoothing.jsonl"
+ON_GPU = RECORDS.with_name("smoothing-gpu.jsonl")
 
 PLAIN, SMOOTH, WIDE = "plain", "30 neighbours", "100 neighbours"
 WAYS = {PLAIN: 0, SMOOTH: 30, WIDE: 100}
 TABLES = ("mnist raw", "20news", "pendigits", "webkb4", "optdigits", "mnist", "4moons", "digits")
 SEEDS = range(3)  # of fits without labels
-DRAWS = {"mnist raw": 3, "mnist": 3, "20news": 5}  # of labels; 10 elsewhere
+DRAWS = {"mnist raw": 3, "mnist": 3, "20news": 5}  # of labels; 10 elsewhere,
+DRAWS_ON_GPU = 3
 PER_CLASS = (1, 5)
 LOSS = 0.01  # that a rule may cost on any data set
 SHOWN = 8  # rules of two signs
@@ -198,8 +201,8 @@ def text(name: str, k: int) -> Case:
 class Book:
     """The records there are, and those to come."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, device: str = "cpu", commit: str | None = None) -> None:
+        self._path, self.device, self._commit = path, device, commit
         self.records = read_records(path) if path.exists() else []
 
     def of(self, data: str, method: str, per_class: int = 0) -> list[RunRecord]:
@@ -212,6 +215,7 @@ class Book:
         return any(one.seed == seed for one in self.of(data, method, per_class))
 
     def write(self, record: RunRecord) -> None:
+        record = replace(record, commit=self._commit or record.commit)
         append_record(self._path, record)
         self.records.append(record)
         print(record.data, record.method, record.n_labelled, record.seed, record.purity, record.measures, flush=True)
@@ -223,8 +227,8 @@ def cluster(book: Book, case: Case, ways: Iterable[str], seeds: Iterable[int]) -
         missing = [way for way in ways if not book.holds(case.name, way, 0, seed)]
         labels: dict[str, Any] = {}
         for way in dict.fromkeys([PLAIN, *missing] if missing else []):
-            (graph, truth), (walked, seconds) = case.made, walk_of(case, way)
-            model = MTVClustering(int(truth.max()) + 1, affinity="precomputed", random_state=seed)
+            (graph, truth), (walked, seconds) = case.made, walk_of(case, way, book.device)
+            model = MTVClustering(int(truth.max()) + 1, affinity="precomputed", device=book.device, random_state=seed)
             fitted, record = run_estimator(model, walked, data=case.name, truth=truth)
             labels[way] = fitted.labels_
             measures = {"walk_seconds": seconds}
@@ -241,8 +245,9 @@ def classify(book: Book, case: Case, ways: Iterable[str], draws: int) -> None:
             continue
         truth = case.made[1]
         given = draw_labels(truth, per_class=per_class, rng=np.random.default_rng(draw))
-        model = MTVClassifier(affinity="precomputed", random_state=draw)
-        fitted, record = run_estimator(model, walk_of(case, way)[0], given, data=case.name, truth=truth)
+        model = MTVClassifier(affinity="precomputed", device=book.device, random_state=draw)
+        walked, _ = walk_of(case, way, book.device)
+        fitted, record = run_estimator(model, walked, given, data=case.name, truth=truth)
         accuracy = float((fitted.transduction_ == truth)[given < 0].mean())
         book.write(replace(record, method=way, measures={"per_class": per_class, "accuracy": accuracy}))
 
@@ -250,10 +255,10 @@ def classify(book: Book, case: Case, ways: Iterable[str], draws: int) -> None:
 _walks: dict[tuple[str, str], tuple[Graph, float]] = {}
 
 
-def walk_of(case: Case, way: str) -> tuple[Graph, float]:
+def walk_of(case: Case, way: str, device: str) -> tuple[Graph, float]:
     if (case.name, way) not in _walks:
         began, graph = time.perf_counter(), case.made[0]
-        walked = walk_graph(graph, WAYS[way]) if WAYS[way] else graph
+        walked = walk_graph(graph, WAYS[way], device=device) if WAYS[way] else graph
         _walks[case.name, way] = walked, round(time.perf_counter() - began, 3)
     return _walks[case.name, way]
 
@@ -372,6 +377,7 @@ def page(book: Book) -> str:
         f"- {last.machine['platform']}, {last.machine['cpus']} cores, shared with other work\n- commits: {commits}",
         table(["graph", *(f"{way}, {what}" for what in ("purity", "1 label", "5 labels") for way in WAYS)],
               [[name, *summary(book, name)] for name in TABLES]),
+        *on_gpu(),
         "## More neighbours in text",
         "Purity in per cent without labels of the default on the graph of so many nearest documents by cosine of tf-idf"
         " rows; the mean over the seeds, and their number.",
@@ -392,6 +398,19 @@ def page(book: Book) -> str:
         rule_table(devise, test),
     ]  # fmt: skip
     return "\n\n".join(parts) + "\n"
+
+
+def on_gpu() -> list[str]:
+    """The same table from a GPU, where there are records of one."""
+    if not ON_GPU.exists():
+        return []
+    book = Book(ON_GPU)
+    cards = ", ".join(dict.fromkeys(str(one.machine.get("card", "a GPU")) for one in book.records))
+    return [
+        f"The same with `device=\"cuda\"` ({cards}), one seed without labels:",
+        table(["graph", *(f"{way}, {what}" for what in ("purity", "1 label", "5 labels") for way in WAYS)],
+              [[name, *summary(book, name)] for name in TABLES]),
+    ]  # fmt: skip
 
 
 def summary(book: Book, name: str) -> list[str]:
@@ -422,20 +441,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", nargs="?", choices=("tables", "labels", "devise", "test", "text", "page"))
     parser.add_argument("--only", default=",".join(TABLES), help="data sets of the tables, separated by commas")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--out", type=Path, default=RECORDS)
+    parser.add_argument("--commit", help="what the records give as the commit, where the folder is no checkout")
     asked, only = (options := parser.parse_args()).what, options.only.split(",")
-    book = Book(RECORDS)
+    book, is_on_gpu = Book(options.out, options.device, options.commit), options.device == "cuda"
     for name in only:
         case = Case(name, partial(real, name))
         if asked in (None, "tables"):
-            cluster(book, case, WAYS, SEEDS)
+            cluster(book, case, WAYS, SEEDS[:1] if is_on_gpu else SEEDS)
         if asked in (None, "labels"):
-            classify(book, case, WAYS, DRAWS.get(name, 10))
+            classify(book, case, WAYS, DRAWS_ON_GPU if is_on_gpu else DRAWS.get(name, 10))
     for what, cases in (("devise", DEVISE), ("test", TEST)):
         for case in cases if asked in (None, what) else ():
             cluster(book, case, (PLAIN, SMOOTH), SEEDS)
     for name, k in product(TEXTS, TEXT_NEIGHBORS) if asked in (None, "text") else ():
         cluster(book, text(name, k), (PLAIN,), SEEDS if name == "webkb4" else (0,))
-    RECORDS.with_suffix(".md").write_text(page(book), encoding="utf-8")
+    if not is_on_gpu:
+        RECORDS.with_suffix(".md").write_text(page(book), encoding="utf-8")
 
 
 if __name__ == "__main__":
