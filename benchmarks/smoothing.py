@@ -3,7 +3,7 @@ labels says when it helps: the paper's data sets, digits, and ladders of noise. 
 on one half of the ladders and are judged on the other. Records go to docs/results/smoothing.jsonl and the page beside
 it is written from them; a run that the file already holds is not run again.
 
-    TAUTCUT_DATA=folder-of-the-data-sets python benchmarks/smoothing.py [tables | labels | devise | test | page]
+    TAUTCUT_DATA=folder-of-the-data-sets python benchmarks/smoothing.py [tables | labels | devise | test | page] [--only webkb4,digits]
 """
 
 from __future__ import annotations
@@ -403,9 +403,10 @@ def point_table(points: list[Point]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", nargs="?", choices=("tables", "labels", "devise", "test", "page"))
-    asked = parser.parse_args().what
+    parser.add_argument("--only", default=",".join(TABLES), help="data sets of the tables, separated by commas")
+    asked, only = (options := parser.parse_args()).what, options.only.split(",")
     book = Book(RECORDS)
-    for name in TABLES:
+    for name in only:
         case = Case(name, partial(real, name))
         if asked in (None, "tables"):
             cluster(book, case, WAYS, SEEDS)
