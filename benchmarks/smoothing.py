@@ -1,9 +1,9 @@
 """What smoothing by a random walk does to purity and to few labels, and whether anything that can be measured without
 labels says when it helps: the paper's data sets, digits, and ladders of noise. The signs of a rule get their thresholds
-on one half of the ladders and are judged on the other. Records go to docs/results/smoothing.jsonl and the page beside
-it is written from them; a run that the file already holds is not run again.
+on one half of the ladders and are judged on the other. Beside that, what more neighbours do to text. Records go to
+docs/results/smoothing.jsonl and the page beside it is written from them; a run that the file holds is not run again.
 
-    TAUTCUT_DATA=folder-of-the-data-sets python benchmarks/smoothing.py [tables | labels | devise | test | page] [--only webkb4,digits]
+    TAUTCUT_DATA=folder-of-the-data-sets python benchmarks/smoothing.py [tables | labels | devise | test | text | page]
 """
 
 from __future__ import annotations
@@ -178,6 +178,17 @@ TEST = [
     *(named(part, "20news", 5000, 7, classes, classes=classes) for classes in (3, 6, 12)),
     named(part, "webkb4", 4 * 504, 8, 4),
 ]
+
+TEXTS = {  # documents and groups of which neighbours are taken by cosine, as they are
+    "webkb4": ("webkb4", 10**6, 0), "20news, 4 groups": ("20news", 4000, 4), "20news, 8 groups": ("20news", 4000, 8),
+    "20news, 12 groups": ("20news", 4800, 12), "20news": ("20news", 10**6, 0),
+}  # fmt: skip
+TEXT_NEIGHBORS = (5, 15, 50, 150)
+
+
+def text(name: str, k: int) -> Case:
+    source, n, groups = TEXTS[name]
+    return Case(f"{name}, {k} nearest", partial(part, source, n, k, groups, classes=groups))
 
 
 # ---------------------------------------------------------------- runs
@@ -364,6 +375,11 @@ def page(book: Book) -> str:
         f"- {last.machine['platform']}, {last.machine['cpus']} cores, shared with other work\n- commits: {commits}",
         table(["graph", *(f"{way}, {what}" for what in ("purity", "1 label", "5 labels") for way in WAYS)],
               [[name, *summary(book, name)] for name in TABLES]),
+        "## More neighbours in text",
+        "Purity in per cent without labels of the default on the graph of so many nearest documents by cosine of tf-idf "
+        "rows; the mean over the seeds, and their number.",
+        table(["documents", *(f"{k} nearest" for k in TEXT_NEIGHBORS)],
+              [[name, *text_cells(book, name)] for name in TEXTS]),
         "## When does it help?",
         "Purity in per cent without labels, plain and with 30 neighbours, and what can be measured without labels. "
         "*unsupported*: edges whose ends have no common neighbour, of those in a random graph; *uneven degrees*: their "
@@ -392,6 +408,11 @@ def summary(book: Book, name: str) -> list[str]:
     return cells
 
 
+def text_cells(book: Book, name: str) -> list[str]:
+    found = [[one.purity for one in book.of(text(name, k).name, PLAIN)] for k in TEXT_NEIGHBORS]
+    return [f"{100 * mean(some):.1f} ({len(some)})" if some else "" for some in found]
+
+
 def point_table(points: list[Point]) -> str:
     rows = [
         [point.name, f"{100 * point.plain:.1f}", f"{100 * point.gain:+.1f}", *(f"{point.signs[s]:.3f}" for s in SIGNS)]
@@ -402,7 +423,7 @@ def point_table(points: list[Point]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", nargs="?", choices=("tables", "labels", "devise", "test", "page"))
+    parser.add_argument("what", nargs="?", choices=("tables", "labels", "devise", "test", "text", "page"))
     parser.add_argument("--only", default=",".join(TABLES), help="data sets of the tables, separated by commas")
     asked, only = (options := parser.parse_args()).what, options.only.split(",")
     book = Book(RECORDS)
@@ -415,6 +436,8 @@ def main() -> None:
     for what, cases in (("devise", DEVISE), ("test", TEST)):
         for case in cases if asked in (None, what) else ():
             cluster(book, case, (PLAIN, SMOOTH), (0,))
+    for name, k in product(TEXTS, TEXT_NEIGHBORS) if asked in (None, "text") else ():
+        cluster(book, text(name, k), (PLAIN,), SEEDS if name == "webkb4" else (0,))
     RECORDS.with_suffix(".md").write_text(page(book), encoding="utf-8")
 
 
