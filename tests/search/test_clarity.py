@@ -63,7 +63,8 @@ def test_the_clearer_of_two_is_chosen_and_the_graph_itself_among_equals(between,
     assert (clearer(plain, smoothed) is smoothed) == is_smoothed
 
 
-def test_what_cuts_nothing_stays():
-    plain, smoothed = result_of(two_cliques(0.0), HALVES), result_of(two_cliques(0.1), HALVES)
+@pytest.mark.parametrize("between", [0.0, 0.1])
+def test_what_cuts_nothing_stays(between):
+    plain, smoothed = result_of(two_cliques(0.0), HALVES), result_of(two_cliques(between), HALVES)
     assert clearer(plain, smoothed) is plain
     assert CLEARER < 1

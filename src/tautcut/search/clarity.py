@@ -12,7 +12,7 @@ from tautcut.arrays import IntArray
 from tautcut.graph import Graph
 from tautcut.problem import cuts
 
-CLEARER = 0.95  # of the graph's own relative cut: from the walk's on downwards it is believed (decision 0044)
+CLEARER = 0.93  # of the graph's own relative cut: below it the walk's graph is the clearer one (decision 0044)
 
 
 def clearer(plain: Result, smoothed: Result) -> Result:
@@ -20,7 +20,7 @@ def clearer(plain: Result, smoothed: Result) -> Result:
     the run on the graph itself.
     """
     before, after = (relative_cut(one.problem.graph, one.partition.labels) for one in (plain, smoothed))
-    return smoothed if after <= CLEARER * before else plain
+    return smoothed if after < CLEARER * before else plain
 
 
 def relative_cut(graph: Graph, labels: IntArray) -> float:
