@@ -27,7 +27,7 @@ from tautcut import Graph, MTVClassifier, MTVClustering, balanced_cut_energy, kn
 from tautcut.datasets import load, paper_graph
 from tautcut.graph.diagnostics import diagnose
 from tautcut.records import RunRecord, append_record, draw_labels, read_records, run_estimator
-from tautcut.search.clarity import CLEARER, relative_cut
+from tautcut.search.clarity import CLEAR, relative_cut
 
 RECORDS = Path(__file__).resolve().parents[1] / "docs" / "results" / "smoothing.jsonl"
 
@@ -336,7 +336,7 @@ SIGNS = (
 def rule_table(devise: list[Point], test: list[Point]) -> str:
     """Each sign and each pair of them with the thresholds of the devised half, judged on the other half."""
     chosen = [*((sign,) for sign in SIGNS), *combinations(SIGNS, 2)]
-    ours = Rule((("cut ratio", 1, CLEARER),))
+    ours = Rule((("walk's cut", 1, CLEAR),))
     rules = [
         Rule(()),
         ours,

@@ -1,6 +1,5 @@
-"""How clearly a graph shows the clusters of a partition: the weight between them, of what chance would put there. It is
-how partitions of two graphs on the same vertices are compared, a graph and its walk's, whose energies have no common
-unit. It never changes a result, and knows no true labels.
+"""How clearly a graph shows the clusters that were found in it: the weight between them, of what chance would put there.
+It says whether a smoothed graph can be trusted (`smoothing="auto"`), and knows no true labels.
 """
 
 from __future__ import annotations
@@ -12,15 +11,16 @@ from tautcut.arrays import IntArray
 from tautcut.graph import Graph
 from tautcut.problem import cuts
 
-CLEARER = 0.93  # of the graph's own relative cut: below it the walk's graph is the clearer one (decision 0044)
+CLEAR = 0.15  # of what chance would cut: the clusters of a walk's graph that are cut off by less gain (decision 0044)
 
 
-def clearer(plain: Result, smoothed: Result) -> Result:
-    """The run on the smoothed graph if that shows its clusters more clearly than the graph itself shows its own, else
-    the run on the graph itself.
+def is_clear(result: Result) -> bool:
+    """Whether the clusters of a finished run stand out of its graph: of a smoothed one, whether to smooth at all.
+
+    Where the walk's graph is cut through thicker places than this, its partitions were often worse than the graph's
+    own; where it is not, they were better or alike (decision 0044).
     """
-    before, after = (relative_cut(one.problem.graph, one.partition.labels) for one in (plain, smoothed))
-    return smoothed if after < CLEARER * before else plain
+    return relative_cut(result.problem.graph, result.partition.labels) <= CLEAR
 
 
 def relative_cut(graph: Graph, labels: IntArray) -> float:
