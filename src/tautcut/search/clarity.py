@@ -1,5 +1,5 @@
-"""How clearly a graph shows the clusters that were found in it: the weight between them, of what chance would put there.
-It says whether a smoothed graph can be trusted (`smoothing="auto"`), and knows no true labels.
+"""How clearly a graph shows the clusters that were found in it: the weight between them, of what chance puts there. It
+says whether a smoothed graph can be trusted (`smoothing="auto"`), and knows no true labels.
 """
 
 from __future__ import annotations
