@@ -433,7 +433,7 @@ def main() -> None:
             classify(book, case, WAYS, DRAWS.get(name, 10))
     for what, cases in (("devise", DEVISE), ("test", TEST)):
         for case in cases if asked in (None, what) else ():
-            cluster(book, case, (PLAIN, SMOOTH), (0,))
+            cluster(book, case, (PLAIN, SMOOTH), SEEDS)
     for name, k in product(TEXTS, TEXT_NEIGHBORS) if asked in (None, "text") else ():
         cluster(book, text(name, k), (PLAIN,), SEEDS if name == "webkb4" else (0,))
     RECORDS.with_suffix(".md").write_text(page(book), encoding="utf-8")
