@@ -379,7 +379,7 @@ def page(book: Book) -> str:
         table(["documents", *(f"{k} nearest" for k in TEXT_NEIGHBORS)],
               [[name, *text_cells(book, name)] for name in TEXTS]),
         "## When does it help?",
-        "Purity in per cent without labels, plain and with 30 neighbours, and what can be measured without labels. "
+        "Purity in per cent, plain and with 30 neighbours, the mean over one to three seeds, and what needs no labels. "
         "*unsupported*: edges whose ends have no common neighbour, of those in a random graph; *uneven degrees*: their "
         "deviation over their mean; *cut*: weight between clusters of the plain fit, of what a random graph has there; "
         "*walk's cut*: the same of the smoothed fit in the walk's graph, and *cut ratio* the second over the first; "
