@@ -26,7 +26,8 @@ from tautcut.records import RunRecord, append_record, circumstances, read_record
 
 RECORDS = Path(__file__).resolve().parents[1] / "docs" / "results" / "walks.jsonl"
 NEIGHBORS, RESTART = 30, 0.1
-SAMPLE = 20  # vertices whose neighbours are compared with the inverse's
+SAMPLE, SAMPLE_OF_LARGE = 20, 1  # vertices whose neighbours are compared with the inverse's
+LARGE = 200_000  # vertices, from which on that takes minutes for each
 NEAR = 3  # times as many are candidates, by M_ij alone
 PRECISION = 1e-9  # of the conjugate gradients
 
@@ -149,7 +150,8 @@ def overlap(graph: Graph, smoothed: Graph) -> float:
     Of vertices that are equally near, but for a millionth, any counts.
     """
     inverse = Inverse(graph)
-    starts = np.random.default_rng(0).choice(np.flatnonzero(graph.degrees > 0), SAMPLE, replace=False)
+    count = SAMPLE_OF_LARGE if graph.n_vertices > LARGE else SAMPLE
+    starts = np.random.default_rng(0).choice(np.flatnonzero(graph.degrees > 0), count, replace=False)
     M = inverse.columns(starts)
     found = []
     for start, column in zip(starts, M.T, strict=True):
@@ -216,7 +218,8 @@ def page(records: list[RunRecord]) -> str:
     return "\n".join([
         "# Walks", "",
         f"`walk_graph(graph, {NEIGHBORS}, restart={RESTART})`, compiled before. The overlap is the share of the "
-        f"{NEIGHBORS} nearest by the inverse itself that are joined, over {SAMPLE} vertices; the memory is that of the "
+        f"{NEIGHBORS} nearest by the inverse itself that are joined, over {SAMPLE} vertices, and over "
+        f"{SAMPLE_OF_LARGE} of the largest graphs; the memory is that of the "
         "process, before the walks and at its peak, the graph and Python included. One run each, on machines that "
         "others use too: no spread. Decision [0043](../decisions/0043-walks-go-eight-at-a-time.md).", "",
         *(f"- machine: {machine}" for machine in machines), f"- commit: {commits}", "", table(head, rows), "",
