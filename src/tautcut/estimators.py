@@ -470,19 +470,17 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         is_tried = isinstance(self.smoothing, str) and self.smoothing == "auto"
         smoothing = TRIED_SMOOTHING if is_tried else _checked_smoothing(self.smoothing, ', "auto"')
         joined = self._graph_of(X, generator(self.random_state))
-        result = self._cut(*joined, sample_weight, smoothing)
+        result = self._cut(self._to_be_cut(*joined, sample_weight, smoothing))
         if is_tried and not is_clear(result) and result.status not in CUT_SHORT:
-            result = self._cut(*joined, sample_weight, None)
+            result = self._cut(self._to_be_cut(*joined, sample_weight, None))
         self.labels_ = result.partition.labels
         self._n_features_out = R
         return self
 
-    def _cut(
-        self, graph: Graph, kinds: IntArray | None, sample_weight: ArrayLike | None, smoothing: int | None
-    ) -> Result:
-        """What the search finds on the graph, smoothed or not."""
+    def _cut(self, graph: Graph) -> Result:
+        """What the search finds on this graph."""
         R = cluster_count(self.n_clusters)
-        problem = Problem(self._to_be_cut(graph, kinds, sample_weight, smoothing), R, lam_of_prior(self.class_prior, R))
+        problem = Problem(graph, R, lam_of_prior(self.class_prior, R))
         search = partial(best_of_starts, problem)
         if self._groups is not None:
             search = partial(best_of_linked, problem, self._groups)
