@@ -470,16 +470,15 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         is_tried = isinstance(self.smoothing, str) and self.smoothing == "auto"
         smoothing = TRIED_SMOOTHING if is_tried else _checked_smoothing(self.smoothing, ', "auto"')
         joined = self._graph_of(X, generator(self.random_state))
-        result = self._cut(self._to_be_cut(*joined, sample_weight, smoothing))
+        result = self._cut(self._to_be_cut(*joined, sample_weight, smoothing), R)
         if is_tried and not is_clear(result) and result.status not in CUT_SHORT:
-            result = self._cut(self._to_be_cut(*joined, sample_weight, None))
+            result = self._cut(self._to_be_cut(*joined, sample_weight, None), R)
         self.labels_ = result.partition.labels
         self._n_features_out = R
         return self
 
-    def _cut(self, graph: Graph) -> Result:
+    def _cut(self, graph: Graph, R: int) -> Result:
         """What the search finds on this graph."""
-        R = cluster_count(self.n_clusters)
         problem = Problem(graph, R, lam_of_prior(self.class_prior, R))
         search = partial(best_of_starts, problem)
         if self._groups is not None:
@@ -723,7 +722,7 @@ def _warn_of_copies(n_copied: int, n: int, k: int) -> None:
     if n_copied > NOTICEABLE * n:
         message = (
             f"{n_copied} of the {n} points have {k} or more duplicates: which of these are joined, and where a cut may "
-            "run between them, is arbitrary. Remove duplicates, or raise n_neighbors above their number."
+            "run between them, is arbitrary. Use duplicates='merge', or raise n_neighbors above their number."
         )
         warnings.warn(message, GraphWarning, stacklevel=4)
 

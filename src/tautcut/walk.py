@@ -23,9 +23,8 @@ from tautcut.search.threads import in_threads
 
 OnStep = Callable[[int, int], None]
 
-_TOLERANCE = (
-    0.25  # over the number of neighbours that have to settle: what may wait at a vertex of mean degree, to begin with,
-)
+# Over the number of neighbours that have to settle: what may wait at a vertex of mean degree, to begin with,
+_TOLERANCE = 0.25
 _LARGE = 20_000  # in a graph of so many vertices or more; smaller ones are walked more exactly, as that costs little
 _CANDIDATES = 2  # for each neighbour: returns, by which they are compared, are known only when all walks are done
 _SPARE = 8  # more of them, however few neighbours

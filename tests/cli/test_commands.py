@@ -950,8 +950,10 @@ def test_smoothing_is_part_of_every_command(folder):
 
 def test_cluster_can_choose_whether_to_smooth(folder):
     told = run("cluster", "digits.csv", "-k", "4", "--without", "target", "--smooth", "auto", "--json", *BRIEF)
-    assert json.loads(told.stdout)["settings"]["smooth"] == "auto"
-    assert "walk's graph" in told.stderr
+    about = json.loads(told.stdout)
+    assert about["settings"]["smooth"] == "auto"
+    assert "shows clear clusters, and was cut" in told.stderr
+    assert about["diagnosis"]["findings"][0]["name"] == "smoothing"
 
 
 @pytest.mark.parametrize("command", ["graph", "suggest", "classify"])
@@ -962,7 +964,7 @@ def test_other_commands_do_not_choose_whether_to_smooth(folder, capsys, command)
     assert f"--smooth auto is for 'cluster'; {command} takes a number" in refused(capsys, *asked)
 
 
-def test_a_wrong_smooth_is_refused(folder, capsys):
-    assert "--smooth must be a whole number ≥ 1 or auto; found 0" in refused(
-        capsys, "graph", "digits.csv", "--smooth", "0"
-    )
+@pytest.mark.parametrize("smooth", ["0", "--3", "²", "2.5", "some"])
+def test_a_wrong_smooth_is_refused(folder, capsys, smooth):
+    told = refused(capsys, "graph", "digits.csv", f"--smooth={smooth}")
+    assert "--smooth must be a whole number ≥ 1 or auto; found" in told

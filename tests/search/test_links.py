@@ -69,7 +69,8 @@ def test_vertices_are_named_as_the_graph_names_them():
 
 @pytest.mark.parametrize(
     ("links", "message"),
-    [(5, "must be pairs or groups"), (["ab"], "found the text 'ab'"), ([(0, 75)], "must_link names 75"),
+    [(5, "must be pairs or groups"), (["ab"], "found the text 'ab'"),
+     (iter(["ab"]), "found the text 'ab'"), ([(0, 75)], "must_link names 75"),
      ([(0, -1)], "must_link names -1"), ([(0, 1.5)], "must_link names 1.5"), ([(0, [1])], "no vertex")],
 )  # fmt: skip
 def test_links_to_nowhere_are_refused(links, message):

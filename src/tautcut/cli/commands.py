@@ -69,13 +69,11 @@ def cluster(
             common.say("Clustering; the first run on a machine compiles for up to a minute ...")
             with common.warnings_said(is_graph_known=True), shell.acknowledged():
                 model.fit(graph)
-            if source.is_smoothed_if_clear:
-                is_smooth = model.smoothing_ is not None
-                common.say(
-                    f"The walk's graph of {model.smoothing_} neighbours shows its clusters clearly, and was cut."
-                    if is_smooth
-                    else "The walk's graph does not show clear clusters: the graph was cut as it is."
-                )
+            if source.is_smoothed_if_clear and model.smoothing_ is None:
+                common.say("The walk's graph does not show clear clusters: the graph was cut as it is.")
+            elif source.is_smoothed_if_clear:
+                common.say(f"The walk's graph of {model.smoothing_} neighbours shows clear clusters, and was cut.")
+                diagnosis = source.diagnose(model.graph_, data, number, smoothing=model.smoothing_)
         settings = {"n_clusters": number, **settings, **grouping.told, "image": fit.image}
         about = source.about("cluster", data, common.seed, settings, neighbors)
         if found:

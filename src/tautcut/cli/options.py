@@ -197,8 +197,11 @@ class Source:
 
         if self.smooth is None or self.is_smoothed_if_clear:
             return None
-        is_number = self.smooth.strip().lstrip("-").isdigit()
-        return whole_number("--smooth", int(self.smooth) if is_number else self.smooth, otherwise=" or auto")
+        try:
+            asked: object = int(self.smooth)
+        except ValueError:
+            asked = self.smooth
+        return whole_number("--smooth", asked, otherwise=" or auto")
 
     @property
     def is_smoothed_if_clear(self) -> bool:
@@ -281,15 +284,16 @@ class Source:
         else:
             common.say(f"Columns are scaled by their {unit}.")
 
-    def diagnose(self, graph: Graph, data: Data, n_clusters: int | None) -> Diagnosis:
-        """What the graph is like, and the columns it was made from."""
+    def diagnose(self, graph: Graph, data: Data, n_clusters: int | None, *, smoothing: int | None = None) -> Diagnosis:
+        """What the graph is like, and the columns it was made from; `smoothing` is what a fit decided, if it did."""
         from tautcut.graph.diagnostics import diagnose
 
         is_by_length = data.kind == "features" and self.metric == "euclidean"
         features = data.compared if is_by_length else None
         return diagnose(
-            graph, n_clusters, features=features, names=data.names, made_from=data.kind, smoothing=self.smoothing
-        )
+            graph, n_clusters, features=features, names=data.names, made_from=data.kind,
+            smoothing=self.smoothing if smoothing is None else smoothing,
+        )  # fmt: skip
 
     def _hint(self, data: Data) -> str:
         """How to overrule what the content decided, where that makes sense."""

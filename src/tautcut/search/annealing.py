@@ -151,15 +151,9 @@ class Annealing:
     def _annealed(
         self, level: Level, labels: IntArray, hot: float, rng: np.random.Generator, work: int | None = None
     ) -> IntArray:
+        work = work or self._work
         cooled, _, _ = anneal(
-            level,
-            labels,
-            self._lam,
-            self._smallest,
-            hot=hot,
-            cold=_COLD * hot,
-            work=work or self._work,
-            seed=_seed(rng),
+            level, labels, self._lam, self._smallest, hot=hot, cold=_COLD * hot, work=work, seed=_seed(rng)
         )
         return cooled
 

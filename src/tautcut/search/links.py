@@ -77,13 +77,13 @@ def transduce_linked(
 def _listed(must_link: Any) -> list[list[Hashable]]:
     """The groups as lists of names."""
     try:
-        groups = [list(group) for group in must_link]
+        groups = list(must_link)
+        text = next((group for group in groups if isinstance(group, str | bytes)), None)
+        if text is not None:
+            raise InputError(f"must_link must be pairs or groups of vertices; found the text {text!r} among them.")
+        return [list(group) for group in groups]
     except TypeError as error:
         raise InputError(f"must_link must be pairs or groups of vertices; found {must_link!r}.") from error
-    texts = [group for group in must_link if isinstance(group, str | bytes)]
-    if texts:
-        raise InputError(f"must_link must be pairs or groups of vertices; found the text {texts[0]!r} among them.")
-    return groups
 
 
 def _numbered(name: Any, number: Mapping[Hashable, int]) -> int:
