@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import types
 
 import networkx
 import numpy as np
@@ -192,12 +191,6 @@ def test_a_cluster_without_any_weight_counts_as_one_that_loses_all():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(suggestion, "_partition", lambda problem, rng, groups: problem.partition(isolated * 1))
         assert suggestion._point(problem, np.random.default_rng(0)).leakage == 1
-
-
-@pytest.mark.parametrize(("n_edges", "starts"), [(100, 4), (400_000, 2), (250_001, 3), (9_000_000, 2)])
-def test_large_graphs_get_fewer_starts(n_edges, starts):
-    directed = types.SimpleNamespace(indices=np.empty(2 * n_edges, dtype=np.int8))
-    assert suggestion._plan(directed).n_init == starts
 
 
 def test_cuts_that_cost_nothing():

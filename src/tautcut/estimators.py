@@ -45,8 +45,9 @@ from tautcut.graph.neighbors import (
 from tautcut.kernels.devices import exact_finder, resolved
 from tautcut.problem import Problem, lam_of_prior
 from tautcut.records.records import plain_setting
-from tautcut.search.certainty import label_quality
+from tautcut.search.certainty import AccuracyEstimate, estimated_accuracy, held_back, label_quality
 from tautcut.search.clarity import is_clear
+from tautcut.search.disagreement import Disagreement, disagreement_of
 from tautcut.search.driver import best_of_starts
 from tautcut.search.links import best_of_linked, joined_groups, linked_groups, transduce_linked
 from tautcut.search.plan import Plan
@@ -141,20 +142,24 @@ class _MTVEstimator(BaseEstimator):
         points = np.arange(kinds.size)
         return joined_groups(kinds.size, np.r_[points, points], np.r_[first[kinds], leader[groups]])
 
-    def _run(self, search: Callable[..., Result], rng: np.random.Generator) -> Result:
-        """What the search finds by the plan of the parameters, kept."""
-        plan = Plan(
+    def _plan(self) -> Plan:
+        """How to search, by the parameters."""
+        return Plan(
             init=self.init, n_init=self.n_init, algorithm=self.algorithm, search=self.search,
             min_cluster_size=self.min_cluster_size, stop=StopRule(tol=self.tol, max_iter=self.max_iter),
             device=self.device, dtype=self.dtype, n_jobs=self.n_jobs,
         )  # fmt: skip
+
+    def _run(self, search: Callable[..., Result], rng: np.random.Generator) -> Result:
+        """What the search finds by the plan of the parameters, kept."""
         with ExitStack() as stack:
             watching = self.verbose
             if watching and not callable(watching):
                 watching = stack.enter_context(ProgressBar(resolved(self.device)))
-            result = search(plan=plan, rng=rng, observers=[watching] if callable(watching) else [])
+            result = search(plan=self._plan(), rng=rng, observers=[watching] if callable(watching) else [])
         self.result_ = result
         self._strain: Strain | None = None
+        self._disagreement: Disagreement | None = None
         self.graph_ = result.problem.graph
         self.memberships_ = result.memberships
         self.energy_ = result.partition.energy
@@ -222,6 +227,7 @@ class _MTVEstimator(BaseEstimator):
         return write_page(
             path, self.result_, ids=self.nodes_ if ids is None else ids, features=features, feature_names=names,
             images=images, columns=columns, diagnosis=diagnosis, strain=self.strain_,
+            disagreement=getattr(self, "disagreement_", None),
             settings=self._changed_params() if settings is None else settings, names=self._names().tolist(),
         )  # fmt: skip
 
@@ -535,6 +541,10 @@ max_iter, tol, device, dtype, n_jobs, verbose, random_state
     label_quality_ : ndarray of shape (n_samples,)
         How far the neighbours of each labelled point bear its label out: the share of its edge weight that goes to its
         own class, NaN for points without a label. One below ½ may be a mistake.
+    disagreement_ : Disagreement or None
+        Whether the labels lead far away from the clusters that the graph has without them: `disagreement_.finding()`
+        says so in words, and `disagreement_.points` are up to three points whose labels would decide. Computed when it
+        is asked for.
     energy_, relaxed_energy_, status_, n_iter_, history_, result_, graph_, nodes_, n_features_in_, feature_names_in_
         As for :class:`MTVClustering`, of `transduction_`.
 
@@ -572,15 +582,18 @@ max_iter, tol, device, dtype, n_jobs, verbose, random_state
         smoothing = _checked_smoothing(self.smoothing)
         graph = self._to_be_cut(*self._graph_of(X, rng), sample_weight, smoothing)
         self.classes_, codes = encode_labels(_in_order(y, self.nodes_), graph.n_vertices)
-        given = (graph, codes, self.classes_.size)
-        search = partial(transduce, *given, class_prior=self.class_prior)
-        if self._groups is not None:
-            names = {"nodes": self.nodes_, "classes": self.classes_.tolist()}
-            search = partial(transduce_linked, *given, self._groups, class_prior=self.class_prior, **names)
-        result = self._run(search, rng)
+        result = self._run(self._search_of(graph, codes), rng)
         self.class_prior_ = result.problem.shares
         self.transduction_ = self.classes_[result.partition.labels]
         return self
+
+    def _search_of(self, graph: Graph, codes: IntArray) -> Callable[..., Result]:
+        """The search for a class of every vertex, from these labels."""
+        given = (graph, codes, self.classes_.size)
+        if self._groups is None:
+            return partial(transduce, *given, class_prior=self.class_prior)
+        names = {"nodes": self.nodes_, "classes": self.classes_.tolist()}
+        return partial(transduce_linked, *given, self._groups, class_prior=self.class_prior, **names)
 
     def predict_proba(self, X: Any) -> FloatArray:
         """The chance of each class, in the order of `classes_`: for new points the mean over their nearest fitted ones.
@@ -602,6 +615,37 @@ max_iter, tol, device, dtype, n_jobs, verbose, random_state
         check_is_fitted(self, "result_")
         problem = self.result_.problem
         return label_quality(problem.graph, self.result_.partition.labels, problem.labels)
+
+    def estimate_accuracy(self, n_folds: int = 5) -> AccuracyEstimate:
+        """Which share of the points without a given label is right, and an interval: when to stop labelling.
+
+        Each fifth of the given labels is held back once, and guessed by a fit on the others; a class keeps one label at
+        least. Labels drawn at random give an honest estimate. Those of points that were chosen because they are hard
+        give too low a one.
+
+        Parameters
+        ----------
+        n_folds : int, default 5
+            Into how many parts the labels are divided: so many fits it takes.
+        """
+        check_is_fitted(self, "result_")
+        given = self.result_.problem.labels
+        n_right = n_wrong = 0
+        for few in held_back(given, self._groups, whole_number("n_folds", n_folds, least=2)):
+            found = self._search_of(self.graph_, few)(plan=self._plan(), rng=generator(self.random_state))
+            is_right = (found.partition.labels == given)[(given >= 0) & (few < 0)]
+            n_right, n_wrong = n_right + int(is_right.sum()), n_wrong + int((~is_right).sum())
+        return estimated_accuracy(self.result_, n_right=n_right, n_wrong=n_wrong)
+
+    @property
+    def disagreement_(self) -> Disagreement | None:
+        """Whether the given labels disagree with the clusters that the graph has without them.
+
+        Computed when it is asked for, by a short search without labels; None with a single class or after an interrupt.
+        """
+        check_is_fitted(self, "result_")
+        self._disagreement = self._disagreement or disagreement_of(self.result_, self._groups)
+        return self._disagreement
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """The share of right predictions on X; rows whose label is unknown (−1, None, NaN, "") do not count."""

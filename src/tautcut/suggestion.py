@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tautcut.algorithm.observers import Observer, Progress
-from tautcut.algorithm.stopping import Status, StopRule
+from tautcut.algorithm.stopping import Status
 from tautcut.arrays import FloatArray, IntArray
 from tautcut.checks import cluster_count
 from tautcut.errors import CollapseWarning, InputError, InterruptedRunWarning
@@ -25,12 +25,8 @@ from tautcut.metrics import ari
 from tautcut.problem import Partition, Problem, cuts
 from tautcut.search.driver import best_of_starts
 from tautcut.search.links import best_of_linked, linked_groups
-from tautcut.search.plan import Plan
+from tautcut.search.plan import quick_plan
 
-# Enough to see the curve: two to four multilevel starts, combined, and a short polish (decision 0034).
-_STARTS = (2, 4)
-_WORK = 2_000_000  # directed edges over the starts of one search: large graphs get fewer
-_POLISH = StopRule(max_iter=50)
 _SMALL = 0.05  # a rise of (P)/R by a twentieth is none, and a twentieth of the largest leakage is small (decision 0019)
 _LOOSE = 0.5  # a cluster that loses this share of its weight or more is none, and is never praised (decision 0034)
 _CLOSE = 0.8  # scores this near to the best are named beside it
@@ -177,15 +173,10 @@ def _partition(problem: Problem, rng: np.random.Generator, groups: IntArray | No
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InterruptedRunWarning)
         warnings.simplefilter("ignore", CollapseWarning)  # its energy says so
-        result = search(_plan(problem.graph), rng=rng)
+        result = search(quick_plan(problem.graph), rng=rng)
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     return result.partition
-
-
-def _plan(graph: Graph) -> Plan:
-    """A short search, of fewer starts on a large graph."""
-    return Plan(init="multilevel", n_init=int(np.clip(_WORK // max(graph.indices.size, 1), *_STARTS)), stop=_POLISH)
 
 
 def _shares(graph: Graph, labels: IntArray, n_clusters: int) -> tuple[FloatArray, FloatArray]:

@@ -404,6 +404,23 @@ def test_few_labels_from_a_file(folder, few, digits):
     assert "Classifying from 30 labels of 10 classes" in result.stderr
 
 
+def test_labels_against_the_graph_are_told(folder):
+    X, truth = make_blobs([150] * 4, centers=[[0, 0], [0, 4], [30, 0], [30, 4]], cluster_std=0.9, random_state=0)
+    np.save("pairs.npy", np.c_[X, np.zeros(len(X))])
+    first, second, far = (int(np.flatnonzero(truth == r)[0]) for r in (0, 1, 2))
+    for name, rows in (("across", (first, second)), ("along", (first, far))):
+        (folder / f"{name}.csv").write_text("id,label\n" + "".join(f"{row},{name}{row}\n" for row in rows))
+    across, along = (
+        run("classify", "pairs.npy", "--n-neighbors", "40", "--labels", f"{name}.csv", "--seed", "0")
+        for name in ("across", "along")
+    )
+    (line,) = [line for line in across.stdout.splitlines() if "disagree with the clusters" in line]
+    assert re.search(r"Label \d+(, \d+)*( and \d+)? to decide", line)
+    assert "disagree" not in along.stdout
+    content = json.loads(run("classify", "pairs.npy", "--n-neighbors", "40", "--labels", "across.csv", "--json").stdout)
+    assert set(content["disagreement"]) == {"energy", "free_energy", "undecided", "points", "finding"}
+
+
 def test_labels_of_one_class_are_warned_of(folder):
     (folder / "one.csv").write_text("id,label\nd0,cat\nd5,cat\n")
     result = run("classify", "digits.csv", "--labels", "one.csv", *BRIEF)

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from matplotlib.image import imread
 
 from strategies import noisy_start, planted_graph, random_graph
+from tautcut import MTVClassifier
 from tautcut.algorithm.results import Result
 from tautcut.algorithm.solver import solve
 from tautcut.algorithm.stopping import Status
@@ -550,6 +551,18 @@ def test_clusters_that_strain_are_told_first(tmp_path):
     assert data["findings"][0]["name"] == "balance"
     assert "0.8,0.2" in data["findings"][0]["advice"]
     assert [one["strains"] for one in data["clusters"]] == [True, True]
+
+
+def test_labels_that_the_graph_contradicts_are_told_with_the_names_of_points_to_label(tmp_path):
+    blocks = np.repeat(np.arange(4), 12)
+    tie = (blocks[:, None] // 2 == blocks // 2) & (np.arange(48)[:, None] % 12 == np.arange(48) % 12)
+    W = ((blocks[:, None] == blocks) | tie).astype(float) - np.eye(48)
+    W[12, 24] = W[24, 12] = 1.0
+    model = MTVClassifier(affinity="precomputed", class_prior=None, random_state=0).fit(W, {0: "a", 12: "b"})
+    path = model.report(tmp_path / "page.html", ids=[f"thing {i}" for i in range(48)])
+    (told,) = [one for one in read(path)["findings"] if one["name"] == "labels"]
+    assert "disagree with the clusters of the graph" in told["meaning"]
+    assert f"thing {model.disagreement_.points[0]}" in told["advice"]
 
 
 # ---------------------------------------------------------------- texts

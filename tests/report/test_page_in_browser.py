@@ -463,10 +463,10 @@ def test_a_rectangle_selects_points(open_page, how):
 
 def test_clusters_that_strain_are_called_out(open_page):
     page = open_page("strained").page
-    assert "strain against the sizes" in page.locator("#strain").inner_text()
-    assert "class_prior" in page.locator("#strain").inner_text()
+    assert "strain against the sizes" in page.locator("#callout").inner_text()
+    assert "class_prior" in page.locator("#callout").inner_text()
     assert page.locator("#clusters-table .tag").count() > 0
-    assert open_page("full").page.locator("#strain").is_hidden()
+    assert open_page("full").page.locator("#callout").is_hidden()
 
 
 def test_light_and_dark_can_be_switched(open_page):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tautcut.estimators import MTVClassifier, MTVClustering
     from tautcut.formats import Data
     from tautcut.graph.diagnostics import Diagnosis
+    from tautcut.search.disagreement import Disagreement
 
 
 # What the table of clusters shows: the heads of its columns, and how their numbers are written.
@@ -112,6 +113,7 @@ class FinishedRun:
                 "n_iter": self.result.n_iter,
                 "clusters": self._clusters(),
                 "strain": self.model.strain_.to_dict(),
+                **({} if self._disagreement is None else {"disagreement": self._disagreement.to_dict(self.data.ids)}),
                 "diagnosis": self.diagnosis.to_dict(),
                 "out": str(out),
                 "report": None if report is None else str(report),
@@ -134,10 +136,16 @@ class FinishedRun:
         if "suggestion" in self.about:
             shell.show(f"{self.names.size} clusters were suggested: {self.about['suggestion']['reason']}")
         shell.show(f"Energy (P): {self.result.partition.energy:.6g}. {self.result.outcome}")
-        strain = self.model.strain_.finding
-        if strain is not None:
-            shell.show(f"{strain.meaning} {strain.advice}")
+        disagreement = None if self._disagreement is None else self._disagreement.finding(self.data.ids)
+        for finding in (self.model.strain_.finding, disagreement):
+            if finding is not None:
+                shell.show(shell.printable(f"{finding.meaning} {finding.advice}"))
         shell.show(f"Labels: {out}" + ("" if report is None else f"\nReport: {report}"))
+
+    @property
+    def _disagreement(self) -> Disagreement | None:
+        """How far given labels lead away from the graph's own clusters; None without labels."""
+        return getattr(self.model, "disagreement_", None)
 
     def _clusters(self) -> list[dict[str, Any]]:
         """Label, size, mass if there are any, term of the energy and mean confidence of each cluster."""

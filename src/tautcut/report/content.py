@@ -27,6 +27,7 @@ from tautcut.records.records import plain_setting
 from tautcut.report.columns import Column, cross_table, shown_column
 from tautcut.report.layout import map_coordinates
 from tautcut.search.certainty import label_quality
+from tautcut.search.disagreement import Disagreement
 from tautcut.search.strain import Strain
 
 Json = dict[str, Any]
@@ -69,6 +70,7 @@ class Subject:
     coordinates: FloatArray | None = None
     columns: Sequence[Column] = ()
     strain: Strain | None = None
+    disagreement: Disagreement | None = None
 
     @property
     def graph(self) -> Graph:
@@ -148,7 +150,7 @@ def content_of(subject: Subject, circumstances: Mapping[str, Any]) -> Json:
         "contradicted": _contradicted(subject),
         "certainty": [_certainty(subject, int(r)) for r in shown],
         "history": _history(subject.result),
-        "findings": [*_strains(subject), *subject.diagnosis.to_dict()["findings"]],
+        "findings": [*_of_run(subject), *subject.diagnosis.to_dict()["findings"]],
         "settings": {clipped(str(name)): plain_setting(value) for name, value in subject.settings.items()},
         "circumstances": plain_setting(circumstances),
     }
@@ -160,10 +162,11 @@ def clipped(text: str, length: int = LONGEST_TEXT) -> str:
     return text if len(text) <= length else f"{text[:head]}…{text[head + 1 - length :]}"
 
 
-def _strains(subject: Subject) -> list[Json]:
-    """What the sizes that were expected cost, if that is worth telling."""
-    finding = None if subject.strain is None else subject.strain.finding
-    return [] if finding is None else [asdict(finding)]
+def _of_run(subject: Subject) -> list[Json]:
+    """What is worth telling of the run itself: what the expected sizes cost, and labels that the graph contradicts."""
+    strain = None if subject.strain is None else subject.strain.finding
+    disagreement = None if subject.disagreement is None else subject.disagreement.finding(subject.ids)
+    return [asdict(finding) for finding in (strain, disagreement) if finding is not None]
 
 
 def _summary(subject: Subject) -> Json:

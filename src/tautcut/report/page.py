@@ -27,6 +27,7 @@ from tautcut.graph.diagnostics import Diagnosis, diagnose
 from tautcut.records.records import circumstances
 from tautcut.report.columns import SHOWN_FEATURES, Column, columns_of
 from tautcut.report.content import Json, Subject, content_of
+from tautcut.search.disagreement import Disagreement
 from tautcut.search.strain import Strain, strain_of
 from tautcut.writing import writable, write_whole
 
@@ -50,6 +51,7 @@ def write_page(
     columns: Mapping[str, Any] | None = None,
     diagnosis: Diagnosis | None = None,
     strain: Strain | None = None,
+    disagreement: Disagreement | None = None,
     settings: Mapping[str, Any] | None = None,
     names: Sequence[object] | None = None,
 ) -> Path:
@@ -78,6 +80,8 @@ def write_page(
         Of the graph; made here by default.
     strain : Strain, optional
         Whether the expected sizes decided the clusters; found here by default.
+    disagreement : Disagreement, optional
+        How far the given labels lead away from the graph's own clusters; left out by default.
     settings : mapping, optional
         What to repeat the run with.
     names : sequence of length n_clusters, optional
@@ -101,6 +105,7 @@ def write_page(
         images=None if images is None else _checked_images(images, n),
         coordinates=None if coordinates is None else _checked_coordinates(coordinates, n),
         strain=strain or strain_of(result),
+        disagreement=disagreement,
     )
     named = columns_of(None if images is not None else subject.features, subject.feature_names, result.partition)
     own = _checked_columns(columns, n)

@@ -30,6 +30,10 @@ SMALLEST_SHARE = 0.25  # of a cluster's expected size: the default of min_cluste
 SMALL = 2000  # vertices up to which a graph is solved and not only searched (decision 0027),
 SMALL_EDGES = 100_000  # or directed edges,
 SMALL_VALUES = 500_000  # and vertices times clusters: annealing looks at each cluster for each vertex
+# A glance: two to four multilevel starts, combined, and a short polish (decision 0034).
+_QUICK_STARTS = (2, 4)
+_QUICK_WORK = 2_000_000  # directed edges over the starts: large graphs get fewer
+_QUICK_POLISH = StopRule(max_iter=50)
 _LESS = 1 - 1e-9  # of a bound on masses, whose sums are rounded
 _PATIENCE = 25  # inner iterations without progress after which the fast algorithm has settled
 _FAST_INNER = 25  # inner iterations of an outer step in the fast algorithm (decision 0013)
@@ -119,6 +123,12 @@ class Plan:
         if self.algorithm == "paper":
             return self.stop
         return replace(self.stop, patience=_PATIENCE, max_inner=min(self.stop.max_inner, _FAST_INNER))
+
+
+def quick_plan(graph: Graph) -> Plan:
+    """A short search without labels, of fewer starts on a large graph: enough to see what its clusters are like."""
+    n_init = int(np.clip(_QUICK_WORK // max(graph.indices.size, 1), *_QUICK_STARTS))
+    return Plan(init="multilevel", n_init=n_init, stop=_QUICK_POLISH)
 
 
 @dataclass(frozen=True, eq=False)

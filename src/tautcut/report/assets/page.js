@@ -263,9 +263,9 @@
         : `${summary.doubtful === 1 ? "lies" : "lie"} between two ${nouns}, with confidence below ${fixed(summary.doubtful_below)}.`);
     const gone = empty ? ` ${counted(empty, noun, nouns)} ${empty === 1 ? "is" : "are"} empty: ask for fewer.` : "";
     byId("verdict").textContent = `${kept} ${doubt}${gone}`;
-    const strain = data.findings.find((finding) => finding.name === "balance");
-    byId("strain").hidden = !strain;
-    if (strain) byId("strain").replaceChildren(el("b", {}, strain.meaning), ` ${strain.advice}`);
+    const told = data.findings.find((finding) => ["balance", "labels"].includes(finding.name));
+    byId("callout").hidden = !told;
+    if (told) byId("callout").replaceChildren(el("b", {}, told.meaning), ` ${told.advice}`);
     const facts = [
       [
         count(summary.n_points),
