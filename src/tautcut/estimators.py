@@ -45,7 +45,7 @@ from tautcut.graph.neighbors import (
 from tautcut.kernels.devices import exact_finder, resolved
 from tautcut.problem import Problem, lam_of_prior
 from tautcut.records.records import plain_setting
-from tautcut.search.certainty import AccuracyEstimate, estimated_accuracy, held_back, label_quality
+from tautcut.search.certainty import HELD_BACK_WORTH, AccuracyEstimate, estimated_accuracy, held_back, label_quality
 from tautcut.search.clarity import is_clear
 from tautcut.search.disagreement import Disagreement, disagreement_of
 from tautcut.search.driver import best_of_starts
@@ -635,7 +635,7 @@ max_iter, tol, device, dtype, n_jobs, verbose, random_state
             found = self._search_of(self.graph_, few)(plan=self._plan(), rng=generator(self.random_state))
             is_right = (found.partition.labels == given)[(given >= 0) & (few < 0)]
             n_right, n_wrong = n_right + int(is_right.sum()), n_wrong + int((~is_right).sum())
-        return estimated_accuracy(self.result_, n_right=n_right, n_wrong=n_wrong)
+        return estimated_accuracy(self.result_, n_right=n_right, n_wrong=n_wrong, worth=HELD_BACK_WORTH)
 
     @property
     def disagreement_(self) -> Disagreement | None:

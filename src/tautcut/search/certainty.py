@@ -21,7 +21,8 @@ from tautcut.search.starts import indicator
 
 # The log-odds of a right label are these times `features`, fitted by benchmarks/labels.py (decision 0026).
 SCALE = (0.55, 0.69, 1.315, 2.766, 0.282, -0.349, 0.136, -4.055)
-WORTH = 10.0  # checked points that the mean chance is worth (decision 0051)
+CHANCES_WORTH = 5.0  # checked points that the mean chance of all labels is worth (decision 0051),
+HELD_BACK_WORTH = 0.4  # and a label that was held back: the fits that guess these share most of the others
 SURE = 0.9  # chance that the interval holds the accuracy
 _FLOOR = 0.02  # added to shares before their ratio is taken
 
@@ -47,17 +48,18 @@ class AccuracyEstimate:
         return {"value": self.value, "low": self.low, "high": self.high, "n_checked": self.n_checked}
 
 
-def estimated_accuracy(result: Result, *, n_right: int = 0, n_wrong: int = 0) -> AccuracyEstimate:
+def estimated_accuracy(result: Result, *, n_right: int = 0, n_wrong: int = 0, worth: float = 1.0) -> AccuracyEstimate:
     """How many of the points without a given label are labelled rightly, without any truth.
 
-    `n_right` and `n_wrong` count points that were guessed before their label was given, or as if it had not been. The
-    mean chance p of the labels is worth ν = 10 of them: the accuracy follows Beta(ν p + right, ν (1 − p) + wrong).
+    `n_right` and `n_wrong` count points that were guessed before their label was given, or as if it had not been; a
+    point drawn at random is worth 1. With the mean chance p of the labels, which is worth ν = 5, the accuracy follows
+    Beta(ν p + worth · right, ν (1 − p) + worth · wrong).
     """
     is_open = ~result.problem.is_labelled
     if not is_open.any():
         return AccuracyEstimate(1.0, 1.0, 1.0, n_right + n_wrong)
     chance = float(np.clip(result.confidence[is_open].mean(), 1e-6, 1 - 1e-6))
-    a, b = WORTH * chance + n_right, WORTH * (1.0 - chance) + n_wrong
+    a, b = CHANCES_WORTH * chance + worth * n_right, CHANCES_WORTH * (1.0 - chance) + worth * n_wrong
     low, high = betaincinv(a, b, (1 - SURE) / 2), betaincinv(a, b, (1 + SURE) / 2)
     return AccuracyEstimate(float(a / (a + b)), float(low), float(high), n_right + n_wrong)
 
