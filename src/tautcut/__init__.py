@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from tautcut._version import __version__
 
 if TYPE_CHECKING:
+    from tautcut.acquisition import Acquisition as Acquisition
+    from tautcut.acquisition import next_to_label as next_to_label
     from tautcut.algorithm.results import Result as Result
     from tautcut.algorithm.solver import solve as solve
     from tautcut.algorithm.stopping import Status as Status
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 # Loaded on first use, so that the solver works where scikit-learn or numba is not installed.
 _HOME = {
+    "Acquisition": "acquisition",
     "Graph": "graph",
     "MTVClassifier": "estimators",
     "MTVClustering": "estimators",
@@ -34,6 +37,7 @@ _HOME = {
     "StopRule": "algorithm.stopping",
     "balanced_cut_energy": "problem",
     "knn_graph": "graph.neighbors",
+    "next_to_label": "acquisition",
     "purity": "metrics",
     "solve": "algorithm.solver",
     "walk_graph": "walk",

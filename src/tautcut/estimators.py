@@ -5,9 +5,7 @@ search and keep what comes back, `result_`. No algorithm lives here.
 from __future__ import annotations
 
 import os
-import sys
 import warnings
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -19,14 +17,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
-from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
+from tautcut.acquisition import Acquisition
 from tautcut.algorithm.observers import Observer, ProgressBar
 from tautcut.algorithm.results import Result
 from tautcut.algorithm.stopping import CUT_SHORT, StopRule
-from tautcut.arrays import Array, BoolArray, FloatArray, IntArray
-from tautcut.checks import UNLABELLED, RandomState, cluster_count, generator, one_of, vertex_masses, whole_number
+from tautcut.arrays import Array, FloatArray, IntArray
+from tautcut.checks import RandomState, cluster_count, generator, one_of, vertex_masses, whole_number
 from tautcut.errors import GraphWarning, InputError
 from tautcut.graph import Graph
 from tautcut.graph.adapters import is_graph, vertex_names
@@ -37,6 +35,7 @@ from tautcut.graph.neighbors import (
     Duplicates,
     Metric,
     Weights,
+    affordable_neighbors,
     distinct_rows,
     nearest,
     neighbor_graph,
@@ -53,6 +52,7 @@ from tautcut.search.links import best_of_linked, joined_groups, linked_groups, t
 from tautcut.search.plan import Plan
 from tautcut.search.strain import Strain, strain_of
 from tautcut.search.transduction import transduce
+from tautcut.targets import by_node, class_values, encode_labels, in_order, target_of
 from tautcut.walk import walk_graph
 
 AFFINITIES = ("knn", "precomputed")
@@ -109,7 +109,7 @@ class _MTVEstimator(BaseEstimator):
             # From the generator's own seed, which fixes the neighbours then, and takes nothing from the starts.
             seeded = np.random.default_rng(cast("np.random.SeedSequence", rng.bit_generator.seed_seq))
             graph, report = neighbor_graph(
-                distinct, _affordable_neighbors(self.n_neighbors, distinct.shape[0]), metric=self.metric,
+                distinct, affordable_neighbors(self.n_neighbors, distinct.shape[0]), metric=self.metric,
                 weights=self.weights, random_state=seeded, finder=exact_finder(self.device),
             )  # fmt: skip
             self._X_fit = X
@@ -134,7 +134,7 @@ class _MTVEstimator(BaseEstimator):
         """The group of each point that stays together with others, copies among them; None where all are free."""
         if self.must_link is None:
             return kinds
-        groups = linked_groups(self.must_link, _by_node(self.nodes_, np.arange(len(self.nodes_))))
+        groups = linked_groups(self.must_link, by_node(self.nodes_, np.arange(len(self.nodes_))))
         if kinds is None:
             return groups
         first = np.unique(kinds, return_index=True)[1]
@@ -160,6 +160,7 @@ class _MTVEstimator(BaseEstimator):
         self.result_ = result
         self._strain: Strain | None = None
         self._disagreement: Disagreement | None = None
+        self._acquisition: Acquisition | None = None
         self.graph_ = result.problem.graph
         self.memberships_ = result.memberships
         self.energy_ = result.partition.energy
@@ -268,7 +269,7 @@ class _MTVEstimator(BaseEstimator):
         True
         """
         check_is_fitted(self, "result_")
-        return _by_node(self.nodes_, self._names()[self.result_.partition.labels])
+        return by_node(self.nodes_, self._names()[self.result_.partition.labels])
 
     def _names(self) -> Array:
         """What the clusters are called: their numbers, or the classes."""
@@ -287,7 +288,7 @@ class _MTVEstimator(BaseEstimator):
         if self._X_fit is None:
             return _weighted_mean(X, rows)
         X = validate_data(self, X, accept_sparse="csr", reset=False, dtype="numeric")
-        k = _affordable_neighbors(self.n_neighbors, len(rows))
+        k = affordable_neighbors(self.n_neighbors, len(rows))
         neighbors, _ = nearest(self._X_fit, X, k, metric=self.metric)
         return np.asarray(rows[neighbors].mean(axis=1))
 
@@ -581,7 +582,7 @@ max_iter, tol, device, dtype, n_jobs, verbose, random_state
         rng = generator(self.random_state)
         smoothing = _checked_smoothing(self.smoothing)
         graph = self._to_be_cut(*self._graph_of(X, rng), sample_weight, smoothing)
-        self.classes_, codes = encode_labels(_in_order(y, self.nodes_), graph.n_vertices)
+        self.classes_, codes = encode_labels(in_order(y, self.nodes_), graph.n_vertices)
         result = self._run(self._search_of(graph, codes), rng)
         self.class_prior_ = result.problem.shares
         self.transduction_ = self.classes_[result.partition.labels]
@@ -637,6 +638,31 @@ max_iter, tol, device, dtype, n_jobs, verbose, random_state
             n_right, n_wrong = n_right + int(is_right.sum()), n_wrong + int((~is_right).sum())
         return estimated_accuracy(self.result_, n_right=n_right, n_wrong=n_wrong, worth=HELD_BACK_WORTH)
 
+    def query(self, n_points: int = 1) -> IntArray:
+        """The points to label next, the most telling first; as :func:`tautcut.next_to_label` chooses them.
+
+        They are numbers of rows or vertices, whatever the points are called in `nodes_`. Of points that stay together,
+        by `must_link` or as copies, at most one is asked for, and none where one has a label.
+
+        Parameters
+        ----------
+        n_points : int
+            How many, at most as many as have no label.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> X, y = load_digits(return_X_y=True)
+        >>> model = MTVClassifier(random_state=0).fit(X, np.where(np.arange(len(y)) < 20, y, -1))
+        >>> ask = model.query(10)
+        >>> bool((ask >= 20).all())
+        True
+        """
+        check_is_fitted(self, "result_")
+        if self._acquisition is None:
+            self._acquisition = Acquisition(self.graph_, rng=generator(self.random_state), groups=self._groups)
+        return self._acquisition.next(self.result_.problem.labels, n_points)
+
     @property
     def disagreement_(self) -> Disagreement | None:
         """Whether the given labels disagree with the clusters that the graph has without them.
@@ -651,11 +677,11 @@ max_iter, tol, device, dtype, n_jobs, verbose, random_state
         """The share of right predictions on X; rows whose label is unknown (−1, None, NaN, "") do not count."""
         from sklearn.metrics import accuracy_score
 
-        target, known = _target(y)
+        target, known = target_of(y)
         weights = None if sample_weight is None else np.asarray(sample_weight)[known]
         predicted = self.predict(X)
         check_consistent_length(predicted, target)
-        return float(accuracy_score(_known_labels(target[known]), predicted[known], sample_weight=weights))
+        return float(accuracy_score(class_values(target[known]), predicted[known], sample_weight=weights))
 
     def _names(self) -> Array:
         return self.classes_
@@ -664,90 +690,6 @@ max_iter, tol, device, dtype, n_jobs, verbose, random_state
 def _checked_smoothing(smoothing: object, otherwise: str = "") -> int | None:
     """How many neighbours a walk is to join each vertex to."""
     return None if smoothing is None else whole_number("smoothing", smoothing, otherwise=f"{otherwise} or None")
-
-
-def encode_labels(y: Any, n_vertices: int) -> tuple[Array, IntArray]:
-    """The classes in y, and y as their numbers with −1 where the label is −1, None, NaN or empty."""
-    target, known = _target(y)
-    if target.size != n_vertices:
-        check_consistent_length(target, range(n_vertices))
-    classes, codes = np.unique(_known_labels(target[known]), return_inverse=True)
-    encoded = np.full(n_vertices, UNLABELLED, dtype=np.int64)
-    encoded[known] = codes
-    return classes, encoded
-
-
-def _target(y: Any) -> tuple[Array, BoolArray]:
-    """The labels as a 1-D array, and which of them are known; one has to be."""
-    polars = sys.modules.get("polars")
-    is_polars = polars is not None and isinstance(y, polars.Series)
-    # NumPy would make floats of whole numbers where a polars series has missing values, and strings of −1 and None
-    # where a list has strings too.
-    is_mixed = isinstance(y, list | tuple) and any(isinstance(one, str) for one in y)
-    target = np.array(y.to_list() if is_polars else y, dtype=object) if is_polars or is_mixed else np.asarray(y)
-    if target.ndim == 2 and target.shape[1] == 1:
-        warnings.warn("A column-vector y was passed when a 1d array was expected.", DataConversionWarning, 4)
-        target = target.ravel()
-    if target.ndim != 1:
-        raise InputError(f"y must be one label per sample; found shape {target.shape}.")
-    known = np.array([not _is_unknown(value) for value in target.tolist()], dtype=bool)
-    if not known.any():
-        raise InputError("y has no labelled point: every label is −1, None, NaN or empty. Give at least one label.")
-    return target, known
-
-
-def _in_order(y: Any, nodes: Sequence[Any]) -> Any:
-    """What is in y, with a dict of labels as one label per vertex, None where there is none."""
-    if not isinstance(y, Mapping):
-        return y
-    number = _by_node(nodes, np.arange(len(nodes)))
-    target = np.full(len(nodes), None, dtype=object)
-    for node, label in y.items():
-        if node not in number:
-            raise InputError(f"y labels {node!r}, which is no vertex of X; its vertices are {nodes[0]!r} and so on.")
-        target[number[node]] = label
-    return target
-
-
-def _by_node(nodes: Sequence[Any], labels: Array) -> dict[Any, Any]:
-    """The labels by the names of their vertices."""
-    by_node = dict(zip(nodes, labels.tolist(), strict=True))
-    if len(by_node) < len(nodes):
-        twice = next(node for node, count in Counter(nodes).items() if count > 1)
-        raise InputError(f"{twice!r} names more than one vertex. Rename one, or use the labels in their order.")
-    return by_node
-
-
-def _known_labels(known: Array) -> Array:
-    """The labels as whole numbers, booleans or strings; a number that is no class is refused."""
-    labels = np.array(known.tolist()) if known.dtype == object else known
-    n_strings = sum(isinstance(value, str) for value in known.tolist())
-    if labels.ndim != 1 or labels.dtype.kind not in "biufUS" or 0 < n_strings < labels.size:
-        raise InputError(f"Unknown label type: y must hold numbers or strings, not both; found {known[:5].tolist()}.")
-    if labels.dtype.kind == "f":
-        is_whole = np.isfinite(labels) & (labels == np.round(labels))
-        if not is_whole.all():
-            raise InputError(f"Unknown label type: classes must be whole numbers; found {labels[~is_whole][0]} in y.")
-    return labels
-
-
-def _is_unknown(value: Any) -> bool:
-    if value is None or value is getattr(sys.modules.get("pandas"), "NA", None):
-        return True
-    if isinstance(value, str | bytes):
-        return not value.strip()
-    if isinstance(value, bool):
-        return False
-    return bool(value != value or value == UNLABELLED)
-
-
-def _affordable_neighbors(n_neighbors: int, n_points: int) -> int:
-    """n_neighbors, or all other points where there are fewer."""
-    if isinstance(n_neighbors, int | np.integer) and n_neighbors >= n_points > 1:
-        message = f"n_neighbors={n_neighbors} is more than the other {n_points - 1} points; all of them are used."
-        warnings.warn(message, GraphWarning, stacklevel=4)
-        return n_points - 1
-    return n_neighbors
 
 
 def _warn_of_columns(X: Any, names: Sequence[object] | None) -> None:

@@ -19,8 +19,8 @@ from strategies import planted_graph
 from tautcut import Graph, MTVClassifier, balanced_cut_energy, walk_graph
 from tautcut.algorithm.stopping import Status
 from tautcut.errors import GraphWarning, InputError
-from tautcut.estimators import encode_labels
 from tautcut.problem import lam_of_prior
+from tautcut.targets import encode_labels
 
 R = 3
 SIZE = 20

@@ -52,8 +52,9 @@ class Evidence:
     labels: IntArray
 
     @classmethod
-    def of_labels(cls, graph: Graph, labels: IntArray, n_classes: int) -> Evidence:
-        U = harmonic(graph, labels, n_classes)
+    def of_labels(cls, graph: Graph, labels: IntArray, n_classes: int, *, tol: float = 1e-2) -> Evidence:
+        """The evidence of these labels, −1 where unknown; `tol` is that of `harmonic`."""
+        U = harmonic(graph, labels, n_classes, tol=tol)
         values, nearest = U, U.argmax(axis=1)
         for _ in range(_BACKGROUND_ROUNDS):
             background = np.array([_median(U[nearest != r, r]) for r in range(n_classes)])

@@ -4,11 +4,12 @@ exactly or approximately, `graphs` weighs the edges and joins them. None of them
 
 from __future__ import annotations
 
-from tautcut.graph.neighbors.features import Metric, distinct_rows
+from tautcut.graph.neighbors.features import Metric, distinct_rows, features_of
 from tautcut.graph.neighbors.graphs import (
     DUPLICATES,
     Duplicates,
     Weights,
+    affordable_neighbors,
     edge_weights,
     knn_graph,
     neighbor_graph,
@@ -17,6 +18,6 @@ from tautcut.graph.neighbors.graphs import (
 from tautcut.graph.neighbors.search import Method, NeighborReport, nearest
 
 __all__ = [
-    "DUPLICATES", "Duplicates", "Method", "Metric", "NeighborReport", "Weights", "distinct_rows", "edge_weights",
-    "knn_graph", "nearest", "neighbor_graph", "tie_copies",
+    "DUPLICATES", "Duplicates", "Method", "Metric", "NeighborReport", "Weights", "affordable_neighbors",
+    "distinct_rows", "edge_weights", "features_of", "knn_graph", "nearest", "neighbor_graph", "tie_copies",
 ]  # fmt: skip

@@ -93,6 +93,15 @@ def knn_graph(
     return graph.with_masses(np.bincount(kinds))
 
 
+def affordable_neighbors(n_neighbors: int, n_points: int, *, stacklevel: int = 4) -> int:
+    """n_neighbors, or all other points where there are fewer, with a warning."""
+    if isinstance(n_neighbors, int | np.integer) and n_neighbors >= n_points > 1:
+        message = f"n_neighbors={n_neighbors} is more than the other {n_points - 1} points; all of them are used."
+        python_warnings.warn(message, GraphWarning, stacklevel=stacklevel)
+        return n_points - 1
+    return n_neighbors
+
+
 def neighbor_graph(
     X: object,
     n_neighbors: int = 10,
