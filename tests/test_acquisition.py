@@ -78,3 +78,14 @@ def test_what_was_asked_before_does_not_matter(digits: tuple[Graph, IntArray]) -
         ask = busy.next(known, n_points)
         assert ask.tolist() == acquisition(graph).next(known, n_points).tolist()
         known[ask] = truth[ask]
+def test_twenty_labels_are_worth_more_than_twenty_drawn_ones(digits: tuple[Graph, IntArray]) -> None:
+    graph, truth = digits
+
+    def right(ask: IntArray) -> float:
+        known = np.full(truth.size, -1)
+        known[ask] = truth[ask]
+        model = MTVClassifier(affinity="precomputed", random_state=0).fit(graph, known)
+        return float((model.transduction_ == truth)[known < 0].mean())
+
+    drawn = [right(np.random.default_rng(seed).choice(truth.size, 20, replace=False)) for seed in range(4)]
+    assert right(next_to_label(graph, None, 20, random_state=0)) > np.mean(drawn) + 0.05

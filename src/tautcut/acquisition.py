@@ -25,7 +25,7 @@ from tautcut.search.transduction import Evidence
 from tautcut.targets import encode_labels, in_order
 
 # How the choice goes on, by measurement (decision 0048).
-_FINER = 2  # clusters for each label, once labels are many
+_FINER = 2  # clusters for each further label, once there are enough to know the classes by
 _EXPLORED = 2  # labels for each class that was met, from which on clusters become finer
 _STEPS = 10  # of a walk that stays in its cluster; it ends most often in the middle
 _ROUGH = 0.1  # tolerance of the labels' spreading: where they are unsure is seen long before they are exact
@@ -133,7 +133,8 @@ class Acquisition:
         Later it is where classes meet, which only finer clusters can tell from the rest.
         """
         n = self._graph.n_vertices
-        asked = max(n_labels, _FINER * n_labels - _EXPLORED * (_FINER - 1) * n_classes)
+        n_spare = max(0, n_labels - _EXPLORED * n_classes) if n_classes else 0
+        asked = n_labels + round((_FINER - 1) * n_spare)
         if asked > _GRID:
             asked = round(_GRID * _GRID_STEP ** np.ceil(np.log(asked / _GRID) / np.log(_GRID_STEP) - 1e-9))
         count = min(asked, max(n // 2, 1))

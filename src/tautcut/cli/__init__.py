@@ -28,6 +28,7 @@ app = typer.Typer(
 )
 for command in (demo.demo, commands.cluster, commands.classify, commands.graph, commands.suggest):
     app.command()(command)
+app.command("next")(commands.next_points)
 app.add_typer(reproduce.app, name="reproduce")
 
 

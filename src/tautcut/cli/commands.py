@@ -1,4 +1,4 @@
-"""`tautcut cluster`, `classify`, `graph` and `suggest`: from a file to labels, diagnostics or a number of clusters.
+"""`tautcut cluster`, `classify`, `next`, `graph` and `suggest`: from a file to labels, questions, or a word on the graph.
 Each reads, hands over to the library, and writes or prints what came back; what is decided on the way is said on
 standard error. No algorithm and no format lives here.
 """
@@ -9,17 +9,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from tautcut.cli import shell
 from tautcut.cli.finished import FinishedRun
-from tautcut.cli.options import Candidates, Common, FitOptions, Grouping, Source, expanded, n_apart
+from tautcut.cli.options import AskedSource, Candidates, Common, FitOptions, Grouping, Source, expanded, n_apart
 from tautcut.errors import InputError
 from tautcut.interrupts import apart
 
 if TYPE_CHECKING:
+    from tautcut.acquisition import Question
     from tautcut.arrays import Array
     from tautcut.formats import Data
     from tautcut.graph import Graph
@@ -142,6 +143,79 @@ def classify(
 
 
 @expanded
+def next_points(
+    *,
+    n_points: Annotated[int, typer.Option("--n-points", "-n", help="How many rows to ask for.")] = 10,
+    labels: Annotated[
+        Path | None, typer.Option(help="The labels so far: a table of id and label, .csv .tsv .txt; none if absent.")
+    ] = None,
+    label_column: Annotated[
+        str | None, typer.Option(help="The labels so far are this column (array, attribute) of FILE.")
+    ] = None,
+    unknown: Annotated[
+        list[str] | None,
+        typer.Option(metavar="WORD", help="A word for an unknown label, besides empty, −1, NA and ?; repeatable."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also write a table to fill in, with the labels so far: the next --labels. .csv .tsv"
+        ),
+    ] = None,
+    grouping: Grouping,
+    source: AskedSource,
+    common: Common,
+) -> None:
+    """Name the rows or vertices to label next, the most telling first.
+
+    Without labels it is a first choice: the middle of each cluster. Rows are called by their ids.
+    """
+    with _command(common.seed, source) as written:
+        grouping.check()
+        source.refuse_auto_smoothing("next")
+        if labels is not None and label_column is not None:
+            raise InputError("the labels so far are given twice: give either --labels or --label-column.")
+        with common.bar() as bar:
+
+            def prepare() -> tuple[Data, Array, list[list[int]] | None, Graph, NeighborReport | None]:
+                from tautcut import formats
+                from tautcut.writing import check_apart, writable
+
+                formats.check_source(source.file)
+                if out is not None:
+                    writable(out, formats.QUESTION_SUFFIXES, source=source.file)
+                    check_apart([out], [source.file, labels, grouping.must_link])
+                data = source.read(label_column)
+                known = _known_so_far(data, labels, unknown or (), common)
+                return data, known, grouping.links(data), *source.graph_of(data, common, bar=bar)
+
+            data, known, links, made, neighbors = apart(prepare)
+            questions = apart(lambda: _questions(grouping.weighed(made), known, links, n_points, common.seed))
+        if out is not None:
+            from tautcut.formats import write_questions
+
+            write_questions(out, data.ids, known, [one.vertex for one in questions])
+            written.append(out)
+        ids = [shell.plain(data.ids[one.vertex]) for one in questions]
+        if common.as_json:
+            named = {"labels": None if labels is None else str(labels), "label_column": label_column}
+            told = {"n_points": n_points, **named, "unknown": unknown, **grouping.told}
+            about = source.about("next", data, common.seed, told, neighbors)
+            asked = [
+                {"id": id_, "row": one.vertex, "doubt": one.doubt, "reason": one.reason}
+                for id_, one in zip(ids, questions, strict=True)
+            ]
+            shell.print_json(about | {"next": asked, "out": None if out is None else str(out)})
+            return
+        width = max(len("id"), *(len(shell.printable(str(id_))) for id_ in ids))
+        shell.show(f"{'id':<{width}}  why")
+        for id_, one in zip(ids, questions, strict=True):
+            shell.show(f"{shell.printable(str(id_)):<{width}}  {one.reason}")
+        if out is not None:
+            shell.show(f"Table to fill in: {out}")
+
+
+@expanded
 def graph(
     *,
     n_clusters: Annotated[
@@ -238,30 +312,71 @@ def _command(seed: int, source: Source) -> Iterator[list[Path]]:
             yield written
 
 
-def _known(data: Data, labels: Path | None, unknown: Sequence[str], common: Common) -> Array:
-    """The known labels, None where there is none; one has to be unknown."""
+def _questions(graph: Graph, known: Array, links: list[list[int]] | None, n_points: int, seed: int) -> list[Question]:
+    """What to ask next, where rows in `links` share a label."""
     import numpy as np
 
-    from tautcut import formats
+    from tautcut.acquisition import Acquisition
+    from tautcut.search.links import linked_groups
+    from tautcut.targets import encode_labels
 
-    if labels is not None:
-        known = formats.read_labels(labels, data.all_ids, unknown)
-        known = known if data.dropped is None else np.delete(known, data.dropped)
-    elif data.labels is None:
-        raise InputError("this file has no column of labels; give them in a file of their own, by --labels.")
-    else:
-        known = formats.known_labels(data.labels.tolist(), unknown)
-    word = formats.placeholder_among(known)
-    hint = "" if word is None else f" If {word!r} means that a label is unknown, say --unknown {word!r}."
+    groups = None if links is None else linked_groups(links, {i: i for i in range(graph.n_vertices)})
+    codes = encode_labels(known, graph.n_vertices, or_none=True)[1]
+    return Acquisition(graph, rng=np.random.default_rng(seed), groups=groups).questions(codes, n_points)
+
+
+def _known_so_far(data: Data, labels: Path | None, unknown: Sequence[str], common: Common) -> Array:
+    """The labels there are, None where there is none: none at all where neither a file nor a column has them."""
+    import numpy as np
+
+    if labels is None and data.labels is None:
+        return np.full(len(data.ids), None, dtype=object)
+    known = _read_known(data, labels, unknown, or_none=True)
+    _say_of_placeholder(known, common)
+    return known
+
+
+def _known(data: Data, labels: Path | None, unknown: Sequence[str], common: Common) -> Array:
+    """The known labels, None where there is none; one has to be unknown."""
+    known = _read_known(data, labels, unknown)
     if all(label is not None for label in known.tolist()):
         n_classes = len(set(known.tolist()))
         raise InputError(
             f"every row already has a label, of {n_classes} classes: nothing is left to classify. Leave the labels "
-            f"that are to be found empty.{hint}"
+            f"that are to be found empty.{_hint_of_placeholder(known)}"
         )
-    if hint:
-        common.say(f"Warning: {word!r} is taken as a class.{hint}")
+    _say_of_placeholder(known, common)
     return known
+
+
+def _read_known(data: Data, labels: Path | None, unknown: Sequence[str], *, or_none: bool = False) -> Array:
+    """The labels of the file or the column."""
+    import numpy as np
+
+    from tautcut import formats
+
+    if labels is None and data.labels is None:
+        raise InputError("this file has no column of labels; give them in a file of their own, by --labels.")
+    if labels is None:
+        return formats.known_labels(cast("Array", data.labels).tolist(), unknown, or_none=or_none)
+    known = formats.read_labels(labels, data.all_ids, unknown, or_none=or_none)
+    return known if data.dropped is None else np.delete(known, data.dropped)
+
+
+def _say_of_placeholder(known: Array, common: Common) -> None:
+    from tautcut.formats import placeholder_among
+
+    hint = _hint_of_placeholder(known)
+    if hint:
+        common.say(f"Warning: {placeholder_among(known)!r} is taken as a class.{hint}")
+
+
+def _hint_of_placeholder(known: Array) -> str:
+    """What to do about a class whose name says that it is none; empty if there is no such class."""
+    from tautcut.formats import placeholder_among
+
+    word = placeholder_among(known)
+    return "" if word is None else f" If {word!r} means that a label is unknown, say --unknown {word!r}."
 
 
 def _diagnosed(source: Source, graph: Graph, data: Data, n_clusters: int, common: Common) -> Diagnosis:

@@ -331,6 +331,13 @@ class Source:
 
 
 @dataclass(frozen=True)
+class AskedSource(Source):
+    """The input of a command whose -n is the number of points that it names."""
+
+    n_neighbors: Annotated[int, Option("--n-neighbors", help="Neighbours of each point, for features.")] = 10
+
+
+@dataclass(frozen=True)
 class Grouping:
     """What the size of a cluster is, and which rows stay together."""
 

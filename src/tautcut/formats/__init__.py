@@ -19,6 +19,7 @@ from tautcut.formats.arrays import read_mtx, read_npy, read_npz
 from tautcut.formats.base import KINDS, MISSING_WAYS, Data, Missing, Selection
 from tautcut.formats.graphs import GRAPH_SUFFIXES, read_edges, read_graphml, read_metis, read_text_or_edges, write_graph
 from tautcut.formats.labels import (
+    QUESTION_SUFFIXES,
     Labelling,
     check_label_path,
     known_labels,
@@ -26,6 +27,7 @@ from tautcut.formats.labels import (
     read_labels,
     read_links,
     write_labels,
+    write_questions,
 )
 from tautcut.formats.masses import weighed
 from tautcut.formats.missing import settled
@@ -35,8 +37,9 @@ from tautcut.formats.schema import about_run
 from tautcut.formats.tables import read_parquet, read_spreadsheet
 
 __all__ = [
-    "Data", "GRAPH_SUFFIXES", "Labelling", "SUFFIXES", "about_run", "check_label_path", "check_source", "inner_suffix",
-    "known_labels", "placeholder_among", "read", "read_labels", "read_links", "stem", "write_graph", "write_labels",
+    "Data", "GRAPH_SUFFIXES", "Labelling", "QUESTION_SUFFIXES", "SUFFIXES", "about_run", "check_label_path",
+    "check_source", "inner_suffix", "known_labels", "placeholder_among", "read", "read_labels", "read_links", "stem",
+    "write_graph", "write_labels", "write_questions",
 ]  # fmt: skip
 
 

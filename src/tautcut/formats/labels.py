@@ -45,6 +45,7 @@ _END_NAME = re.compile(
     r"[abijuv]|first|second|third|one|other|left|right|from|to|source|target"
 )
 DIGITS = 6  # of confidence and quality in text
+QUESTION_SUFFIXES = (".csv", ".tsv")  # of tables that a person fills in
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -97,10 +98,11 @@ class Labelling:
 # ---------------------------------------------------------------- known labels
 
 
-def known_labels(texts: Iterable[str], unknown: Collection[str] = ()) -> Array:
+def known_labels(texts: Iterable[str], unknown: Collection[str] = (), *, or_none: bool = False) -> Array:
     """One label per vertex from text: None where it is unknown; numbers if all others are whole numbers.
 
-    Unknown is an empty cell, −1, NaN, NA, ? and the like, and what the words in `unknown` say, in any case.
+    Unknown is an empty cell, −1, NaN, NA, ? and the like, and what the words in `unknown` say, in any case. With
+    `or_none` all may be unknown.
 
     Examples
     --------
@@ -110,7 +112,7 @@ def known_labels(texts: Iterable[str], unknown: Collection[str] = ()) -> Array:
     gaps = UNKNOWN | {word.strip().casefold() for word in unknown}
     words: list[Any] = [None if word.strip().casefold() in gaps else word for word in map(str, texts)]
     given = [word for word in words if word is not None]
-    if not given:
+    if not (given or or_none):
         raise InputError("no label is known: every one is empty, −1 or NaN. Give at least one label per class.")
     numbers = [number(word) for word in given]
     if all(value is not None and value.is_integer() for value in numbers):  # 3.0 is whole too
@@ -125,10 +127,11 @@ def placeholder_among(labels: Array) -> str | None:
     )
 
 
-def read_labels(path: Path, ids: Array, unknown: Collection[str] = ()) -> Array:
+def read_labels(path: Path, ids: Array, unknown: Collection[str] = (), *, or_none: bool = False) -> Array:
     """The known labels of the vertices, in the order of their ids, from a table of id and label.
 
-    The columns are those named id and label, else the first two. Vertices that the table leaves out are unknown.
+    The columns are those named id and label, else the first two. Vertices that the table leaves out are unknown; all
+    may be, with `or_none`.
     """
     places = _places(path, ids, "labels", "id and label")
     texts = [""] * len(ids)
@@ -140,7 +143,7 @@ def read_labels(path: Path, ids: Array, unknown: Collection[str] = ()) -> Array:
             if texts[place] not in ("", label):
                 raise InputError(f"line {line} of '{path}' labels {id_[:40]!r} again, and differently. Keep one.")
             texts[place] = label
-    return known_labels(texts, unknown)
+    return known_labels(texts, unknown, or_none=or_none)
 
 
 def read_links(path: Path, ids: Array) -> list[list[int]]:
@@ -259,6 +262,20 @@ def write_labels(path: Path, found: Labelling, *, source: Path) -> None:
     path = check_label_path(path, source)
     with replacing(path) as part:
         _WRITERS[path.suffix.lower()](part, found, source)
+
+
+def write_questions(path: Path, ids: Array, known: Array, asked: Iterable[int]) -> None:
+    """Write a table of id and label to be filled in: the asked vertices without a label, then those that have one.
+
+    With its gaps filled it is what `read_labels` reads.
+    """
+    path = writable(path, QUESTION_SUFFIXES)
+    labelled = [place for place, label in enumerate(known.tolist()) if label is not None]
+    with replacing(path) as part, part.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",", lineterminator="\n")
+        writer.writerow(["id", "label"])
+        writer.writerows([_inert(ids[place]), ""] for place in asked)
+        writer.writerows([_inert(ids[place]), _inert(known[place])] for place in labelled)
 
 
 def _write_text(path: Path, found: Labelling, source: Path, *, delimiter: str) -> None:
