@@ -78,6 +78,8 @@ def test_what_was_asked_before_does_not_matter(digits: tuple[Graph, IntArray]) -
         ask = busy.next(known, n_points)
         assert ask.tolist() == acquisition(graph).next(known, n_points).tolist()
         known[ask] = truth[ask]
+
+
 def test_twenty_labels_are_worth_more_than_twenty_drawn_ones(digits: tuple[Graph, IntArray]) -> None:
     graph, truth = digits
 

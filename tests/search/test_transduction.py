@@ -77,6 +77,18 @@ def test_too_few_labels_leave_shares_equal() -> None:
         np.testing.assert_array_equal(shares, np.full(3, 1 / 3))
 
 
+@pytest.mark.parametrize(("smallest", "is_believed"), [(1, False), (20, True)])
+def test_a_label_that_spread_to_nothing_discredits_the_estimate(smallest: int, is_believed: bool) -> None:
+    """Else a class of a single vertex is what the balanced cut would look for."""
+    sizes = np.array([600, 400 - smallest, smallest])
+    nearest = np.repeat(np.arange(3), sizes)
+    labels = np.full(1000, -1)
+    labels[np.cumsum(sizes) - 1] = np.arange(3)
+    ring = Graph.from_edges(np.c_[np.arange(1000), (np.arange(1000) + 1) % 1000])
+    shares = Evidence(ring, np.eye(3)[nearest], np.ones(1000, dtype=bool), labels).shares()
+    np.testing.assert_allclose(shares, sizes / 1000 if is_believed else np.full(3, 1 / 3))
+
+
 def test_the_classifier_says_which_shares_it_used() -> None:
     X, truth = blobs((600, 100), spread=2.5)
     labels = drawn(truth, 5)

@@ -158,9 +158,7 @@ def next_points(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            help="Also write a table to fill in, with the labels so far: the next --labels. .csv .tsv"
-        ),
+        typer.Option(help="Also write a table to fill in, with the labels so far: the next --labels. .csv .tsv"),
     ] = None,
     grouping: Grouping,
     source: AskedSource,

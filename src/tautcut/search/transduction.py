@@ -34,6 +34,7 @@ _BACKGROUND_ROUNDS = 10
 _CHANCE, _CHANCE_DECAY, _LEAST_SURPRISE = 0.51, 0.32, 0.2
 _NOISE, _NOISE_DECAY, _MOST_NOISE = 13.0, 1.25, 0.25
 _CREDIBLE, _CREDIBLE_GROWTH = 0.9, 0.3
+_HEMMED_IN = 0.03  # of an equal share, over the labels of the class: one that spread no further was stopped at once
 _STRENGTH = 1.5  # of the evidence of many labels, in the vertex's own degree (decision 0025)
 
 
@@ -72,8 +73,8 @@ class Evidence:
         """The share of the mass that each class holds, or equal shares where the labels are too few to tell.
 
         The fewer labels there are, and the more edges run between classes, the further from equal an estimate has to be
-        before it is taken for more than chance; and one that leaves next to nothing to most classes is a failed
-        propagation (decision 0024).
+        before it is taken for more than chance; and one that leaves next to nothing to most classes, or nothing at all
+        to one, is a failed propagation (decision 0024).
         """
         R = self.n_classes
         per_class = labels_per_class(self.labels, R)
@@ -85,7 +86,8 @@ class Evidence:
         surprising = _CHANCE * per_class**-_CHANCE_DECAY + _NOISE * noise**2 * per_class**-_NOISE_DECAY
         credible = _CREDIBLE * per_class**_CREDIBLE_GROWTH
         distance = np.abs(shares - 1.0 / R).sum()
-        is_told = max(surprising, _LEAST_SURPRISE) < distance <= credible
+        is_hemmed_in = shares.min() < _HEMMED_IN / per_class / R
+        is_told = max(surprising, _LEAST_SURPRISE) < distance <= credible and not is_hemmed_in
         return shares if is_told else np.full(R, 1.0 / R)
 
 
