@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,17 +20,21 @@ from tautcut.errors import InputError
 from tautcut.graph import Graph
 from tautcut.graph.adapters import is_graph, vertex_names
 from tautcut.graph.neighbors import Metric, Weights, affordable_neighbors, distinct_rows, features_of, knn_graph
+from tautcut.kernels.cpu import compiling
+from tautcut.kernels.cpu.moves import Level, contract_matching, finest_level
 from tautcut.search.certainty import class_probabilities
 from tautcut.search.partitioners import imbalance_of_start, partition_level
 from tautcut.search.transduction import Evidence
 from tautcut.targets import encode_labels, in_order
 
 # How the choice goes on, by measurement (decision 0048).
-_FINER = 2  # clusters for each further label, once there are enough to know the classes by
-_EXPLORED = 2  # labels for each class that was met, from which on clusters become finer
+_EXPLORED = 2  # labels for each class that was met: with more, where classes meet matters more than new regions
+_FINER = 2  # clusters for each label from then on
 _STEPS = 10  # of a walk that stays in its cluster; it ends most often in the middle
 _ROUGH = 0.1  # tolerance of the labels' spreading: where they are unsure is seen long before they are exact
 _GRID, _GRID_STEP = 32, 2**0.25  # from so many clusters on, their numbers are rounded up to powers, and partitions kept
+_COARSE = 8192  # vertices of the graph that a large one is contracted to, to be cut quickly
+_FEWEST_PER_CLUSTER = 16  # vertices of it, below which the graph itself is cut
 _FAIR = 0.5  # of the mass per label: a component that has it is asked in before another is asked in twice
 
 
@@ -133,17 +138,33 @@ class Acquisition:
         Later it is where classes meet, which only finer clusters can tell from the rest.
         """
         n = self._graph.n_vertices
-        n_spare = max(0, n_labels - _EXPLORED * n_classes) if n_classes else 0
-        asked = n_labels + round((_FINER - 1) * n_spare)
+        is_explored = 0 < _EXPLORED * n_classes < n_labels
+        asked = _FINER * n_labels if is_explored else n_labels
         if asked > _GRID:
             asked = round(_GRID * _GRID_STEP ** np.ceil(np.log(asked / _GRID) / np.log(_GRID_STEP) - 1e-9))
         count = min(asked, max(n // 2, 1))
         if count not in self._clusters:
             rng = np.random.default_rng([self._seed, count])  # the same whatever was asked before
+            level, place = self._coarse if _FEWEST_PER_CLUSTER * count <= _COARSE else (self._graph, np.arange(n))
             shares = np.full(count, 1.0 / count)
-            parts = partition_level(self._graph, shares, imbalance=imbalance_of_start(0), rng=rng)
-            self._clusters[count] = _ordered(self._graph, parts)
+            parts = partition_level(level, shares, imbalance=imbalance_of_start(0), rng=rng)
+            self._clusters[count] = _ordered(self._graph, parts[place])
         return self._clusters[count]
+
+    @cached_property
+    def _coarse(self) -> tuple[Graph | Level, IntArray]:
+        """A smaller graph, quicker to cut, and the place of each vertex in it; the graph itself if it is small."""
+        graph, place = self._graph, np.arange(self._graph.n_vertices)
+        if graph.n_vertices < 2 * _COARSE or not compiling.is_available():
+            return graph, place
+        rng, level = np.random.default_rng([self._seed, 0]), finest_level(graph, np.zeros(place.size, dtype=bool))
+        while level.n_vertices > 2 * _COARSE:
+            one = np.zeros(level.n_vertices, dtype=np.int64)
+            coarser, parent = contract_matching(level, one, heaviest=4 * graph.total_mass / _COARSE, rng=rng)
+            if coarser.n_vertices > 0.95 * level.n_vertices:  # a star, say
+                break
+            level, place = coarser, parent[place]
+        return level, place
 
     def _doubt(self, given: IntArray, n_classes: int) -> FloatArray:
         """The chance that each vertex would be labelled wrongly; 1 for all while fewer than two classes were met."""

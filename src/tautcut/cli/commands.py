@@ -1,4 +1,4 @@
-"""`tautcut cluster`, `classify`, `next`, `graph` and `suggest`: from a file to labels, questions, or a word on the graph.
+"""`tautcut cluster`, `classify`, `next`, `graph` and `suggest`: from a file to labels, questions or words on the graph.
 Each reads, hands over to the library, and writes or prints what came back; what is decided on the way is said on
 standard error. No algorithm and no format lives here.
 """
