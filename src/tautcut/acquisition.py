@@ -22,7 +22,9 @@ from tautcut.graph.adapters import is_graph, vertex_names
 from tautcut.graph.neighbors import Metric, Weights, affordable_neighbors, distinct_rows, features_of, knn_graph
 from tautcut.kernels.cpu import compiling
 from tautcut.kernels.cpu.moves import Level, contract_matching, finest_level
+from tautcut.problem import Problem
 from tautcut.search.certainty import class_probabilities
+from tautcut.search.links import quick_partition
 from tautcut.search.partitioners import imbalance_of_start, partition_level
 from tautcut.search.transduction import Evidence
 from tautcut.targets import encode_labels, in_order
@@ -32,6 +34,7 @@ _EXPLORED = 2  # labels for each class that was met: with more, where classes me
 _FINER = 2  # clusters for each label from then on
 _STEPS = 10  # of a walk that stays in its cluster; it ends most often in the middle
 _ROUGH = 0.1  # tolerance of the labels' spreading: where they are unsure is seen long before they are exact
+_SEARCHED = 64  # clusters at most of a first choice that is searched for, rather than cut by a partitioner alone
 _GRID, _GRID_STEP = 32, 2**0.25  # from so many clusters on, their numbers are rounded up to powers, and partitions kept
 _COARSE = 8192  # vertices of the graph that a large one is contracted to, to be cut quickly
 _FEWEST_PER_CLUSTER = 16  # vertices of it, below which the graph itself is cut
@@ -67,15 +70,11 @@ class Question:
 
 @dataclass(frozen=True, eq=False)
 class _Clusters:
-    """The cluster of each vertex, none larger than a component, and the vertices of all, the most central first."""
+    """The cluster of each vertex, none larger than a component; how central each vertex is in its own; their number."""
 
     of: IntArray
-    members: IntArray
-    ends: IntArray
-
-    @property
-    def count(self) -> int:
-        return self.ends.size - 1
+    centrality: FloatArray
+    count: int
 
 
 class Acquisition:
@@ -97,7 +96,7 @@ class Acquisition:
     >>> triangles = Graph.from_edges([(0, 1), (1, 2), (0, 2), (2, 3), (3, 4), (4, 5), (3, 5)])
     >>> acquisition = Acquisition(triangles, rng=np.random.default_rng(0))
     >>> acquisition.next([-1] * 6, 2).tolist()
-    [0, 3]
+    [4, 0]
     """
 
     def __init__(self, graph: Graph, *, rng: np.random.Generator, groups: ArrayLike | None = None) -> None:
@@ -126,23 +125,37 @@ class Acquisition:
         n_points = _affordable(n_points, n_free, "points" if is_alone else "groups of points that stay together")
         classes, numbers = np.unique(given[given >= 0], return_inverse=True)
         given[given >= 0] = numbers
-        clusters = self._cut(given.size - n_free + n_points, classes.size)
+        clusters = self._first_cut(n_points) if n_free == given.size else self._cut(n_free, n_points, classes.size)
         doubt = self._doubt(given, classes.size)
         chosen = self._chosen(clusters, given, doubt, n_points)
         return self._told(clusters, given, doubt, chosen, is_known=classes.size > 1)
 
-    def _cut(self, n_labels: int, n_classes: int) -> _Clusters:
-        """The clusters to ask in, where there will be so many labels: one for each at first, then more.
+    def _first_cut(self, n_points: int) -> _Clusters:
+        """As many clusters as points are asked for before there is a label: the only ones that deserve a search."""
+        if not 1 < n_points <= min(_SEARCHED, self._graph.n_vertices // 2) or not self._graph.n_edges:
+            return self._kept(n_points)
+        if -n_points not in self._clusters:
+            rng = np.random.default_rng([self._seed, n_points])
+            parts = quick_partition(Problem(self._graph, n_points), rng=rng).labels
+            self._clusters[-n_points] = _ordered(self._graph, parts)
+        return self._clusters[-n_points]
 
-        While few labels are there for each class that was met, the heaviest regions without any are what is unknown.
-        Later it is where classes meet, which only finer clusters can tell from the rest.
+    def _cut(self, n_free: int, n_points: int, n_classes: int) -> _Clusters:
+        """The clusters to ask in: one for each label that there will be at first, then two.
+
+        While labels are few for the classes that were met, the heaviest regions without any are what is unknown. Later
+        it is where classes meet, which only finer clusters can tell from the rest.
         """
+        n_labels = self._graph.n_vertices - n_free + n_points
+        is_explored = n_labels > _EXPLORED * n_classes
+        return self._kept(_FINER * n_labels if is_explored else n_labels)
+
+    def _kept(self, count: int) -> _Clusters:
+        """So many clusters, or a few more, by a partitioner alone; kept for the next choice."""
         n = self._graph.n_vertices
-        is_explored = 0 < _EXPLORED * n_classes < n_labels
-        asked = _FINER * n_labels if is_explored else n_labels
-        if asked > _GRID:
-            asked = round(_GRID * _GRID_STEP ** np.ceil(np.log(asked / _GRID) / np.log(_GRID_STEP) - 1e-9))
-        count = min(asked, max(n // 2, 1))
+        if count > _GRID:
+            count = round(_GRID * _GRID_STEP ** np.ceil(np.log(count / _GRID) / np.log(_GRID_STEP) - 1e-9))
+        count = min(count, max(n // 2, 1))
         if count not in self._clusters:
             rng = np.random.default_rng([self._seed, count])  # the same whatever was asked before
             level, place = self._coarse if _FEWEST_PER_CLUSTER * count <= _COARSE else (self._graph, np.arange(n))
@@ -184,10 +197,12 @@ class Acquisition:
         is_shut = is_taken.copy()
         chosen: list[int] = []
         order = self._order(clusters, given, doubt, n_points)
+        middle_first = np.lexsort((-clusters.centrality * np.sqrt(doubt), clusters.of))
+        ends = np.searchsorted(clusters.of[middle_first], np.arange(clusters.count + 1))
         while len(chosen) < n_points:
             n_before = len(chosen)
             for r in order.tolist():
-                members = clusters.members[clusters.ends[r] : clusters.ends[r + 1]]
+                members = middle_first[ends[r] : ends[r + 1]]
                 free = members[~is_shut[members]]
                 if len(chosen) == n_points:
                     break
@@ -213,7 +228,7 @@ class Acquisition:
         fair = _FAIR * graph.total_mass / (is_known.sum() + n_points)
         is_owed = (masses >= fair) & ~np.isin(np.arange(masses.size), component[is_known])
         heaviest_first = np.lexsort((-weight, has_label))
-        place = component[clusters.members[clusters.ends[:-1]]][heaviest_first]
+        place = component[np.unique(clusters.of, return_index=True)[1]][heaviest_first]
         first = np.zeros(clusters.count, dtype=bool)
         first[np.unique(place, return_index=True)[1]] = True
         return heaviest_first[np.argsort(~(first & is_owed[place]), kind="stable")]
@@ -335,7 +350,7 @@ def _affordable(n_points: object, n_free: int, what: str = "points") -> int:
 
 
 def _ordered(graph: Graph, parts: IntArray) -> _Clusters:
-    """The parts, divided where they are in several components, with the members of each by how central they are.
+    """The parts, divided where they are in several components, and how central each vertex is in its own.
 
     Central is where a walk of a few steps that stays in its cluster ends most often: with D the degrees and W' the
     edges within clusters, the largest entries of (I + D^-½ W' D^-½)^10 1.
@@ -350,5 +365,4 @@ def _ordered(graph: Graph, parts: IntArray) -> _Clusters:
     ends = np.ones(of.size)
     for _ in range(_STEPS):
         ends += walk @ ends  # half of the time it rests, or both ends of an edge would take turns
-    members = np.lexsort((-ends, of))
-    return _Clusters(of, members, np.searchsorted(of[members], np.arange(of.max() + 2)))
+    return _Clusters(of, ends, int(of.max()) + 1)

@@ -9,23 +9,19 @@ import math
 import warnings
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tautcut.algorithm.observers import Observer, Progress
-from tautcut.algorithm.stopping import Status
 from tautcut.arrays import FloatArray, IntArray
 from tautcut.checks import cluster_count
-from tautcut.errors import CollapseWarning, InputError, InterruptedRunWarning
+from tautcut.errors import InputError, InterruptedRunWarning
 from tautcut.graph import Graph
 from tautcut.metrics import ari
-from tautcut.problem import Partition, Problem, cuts
-from tautcut.search.driver import best_of_starts
-from tautcut.search.links import best_of_linked, linked_groups
-from tautcut.search.plan import quick_plan
+from tautcut.problem import Problem, cuts
+from tautcut.search.links import linked_groups, quick_partition
 
 _SMALL = 0.05  # a rise of (P)/R by a twentieth is none, and a twentieth of the largest leakage is small (decision 0019)
 _LOOSE = 0.5  # a cluster that loses this share of its weight or more is none, and is never praised (decision 0034)
@@ -159,24 +155,12 @@ def _checked(candidates: Iterable[int], graph: Graph, most: int) -> list[int]:
 
 def _point(problem: Problem, rng: np.random.Generator, groups: IntArray | None = None) -> CurvePoint:
     """The point of the curve for one number of clusters."""
-    one, other = (_partition(problem, generator, groups) for generator in rng.spawn(2))
+    one, other = (quick_partition(problem, groups, rng=generator) for generator in rng.spawn(2))
     best = one if one.energy <= other.energy else other
     shares, cut = _shares(problem.graph, best.labels, problem.n_clusters)
     leakage = float(np.max(np.where(shares > 0, cut, 1) / np.where(shares > 0, shares, 1)))
     modularity = float((shares - cut - shares**2).sum())
     return CurvePoint(problem.n_clusters, best.energy, ari(one.labels, other.labels), modularity, leakage)
-
-
-def _partition(problem: Problem, rng: np.random.Generator, groups: IntArray | None) -> Partition:
-    """The partition of one short search, which keeps groups together; KeyboardInterrupt if it was cut short."""
-    search = partial(best_of_starts, problem) if groups is None else partial(best_of_linked, problem, groups)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", InterruptedRunWarning)
-        warnings.simplefilter("ignore", CollapseWarning)  # its energy says so
-        result = search(quick_plan(problem.graph), rng=rng)
-    if result.status is Status.INTERRUPTED:
-        raise KeyboardInterrupt
-    return result.partition
 
 
 def _shares(graph: Graph, labels: IntArray, n_clusters: int) -> tuple[FloatArray, FloatArray]:

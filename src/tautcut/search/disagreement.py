@@ -5,7 +5,6 @@ user gave win (decision 0017). It knows no true labels.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,15 +12,12 @@ from typing import Any
 import numpy as np
 
 from tautcut.algorithm.results import Result
-from tautcut.algorithm.stopping import CUT_SHORT, Status
+from tautcut.algorithm.stopping import CUT_SHORT
 from tautcut.arrays import Array, BoolArray, IntArray
-from tautcut.errors import CollapseWarning, InterruptedRunWarning
 from tautcut.graph import Graph
 from tautcut.graph.diagnostics import Finding
 from tautcut.problem import Problem
-from tautcut.search.driver import best_of_starts
-from tautcut.search.links import best_of_linked
-from tautcut.search.plan import quick_plan
+from tautcut.search.links import quick_partition
 
 # Decision 0050 has the measurements behind these three.
 COSTLIER = 0.04  # by which (P) with the labels exceeds (P) without them, before anybody is told
@@ -92,22 +88,16 @@ def disagreement_of(result: Result, groups: IntArray | None = None) -> Disagreem
     if not problem.has_labels or problem.n_clusters == 1 or result.status in CUT_SHORT:
         return None
     free = Problem(problem.graph, problem.n_clusters, problem.lam)
-    rng, plan = np.random.default_rng(0), quick_plan(problem.graph)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", InterruptedRunWarning)
-        warnings.simplefilter("ignore", CollapseWarning)
-        found = best_of_starts(free, plan, rng=rng) if groups is None else best_of_linked(free, groups, plan, rng=rng)
-    if found.status is Status.INTERRUPTED:
-        raise KeyboardInterrupt
-    if not 0 < found.partition.energy < np.inf or not np.isfinite(partition.energy):
+    found = quick_partition(free, groups, rng=np.random.default_rng(0))
+    if not 0 < found.energy < np.inf or not np.isfinite(partition.energy):
         return None
-    pieces = partition.labels * problem.n_clusters + found.partition.labels
+    pieces = partition.labels * problem.n_clusters + found.labels
     masses = np.bincount(pieces, problem.graph.masses, problem.n_clusters**2)
     masses[pieces[problem.is_labelled]] = 0.0
     heaviest = np.argsort(-masses, kind="stable")[:ASKED]
     points = [_central(problem.graph, pieces == piece) for piece in heaviest[masses[heaviest] > 0]]
     undecided = float(masses.sum() / problem.graph.total_mass)
-    return Disagreement(partition.energy, found.partition.energy, undecided, np.array(points, dtype=np.int64))
+    return Disagreement(partition.energy, found.energy, undecided, np.array(points, dtype=np.int64))
 
 
 def _central(graph: Graph, is_member: BoolArray) -> int:

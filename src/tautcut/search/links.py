@@ -5,8 +5,10 @@ nothing itself.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,13 +18,14 @@ from scipy.sparse.csgraph import connected_components
 
 from tautcut.algorithm.observers import Observer
 from tautcut.algorithm.results import Result
+from tautcut.algorithm.stopping import Status
 from tautcut.arrays import IntArray
 from tautcut.checks import UNLABELLED
-from tautcut.errors import InputError
+from tautcut.errors import CollapseWarning, InputError, InterruptedRunWarning
 from tautcut.graph import Graph
-from tautcut.problem import Problem
+from tautcut.problem import Partition, Problem
 from tautcut.search.driver import best_of_starts
-from tautcut.search.plan import Plan
+from tautcut.search.plan import Plan, quick_plan
 from tautcut.search.transduction import transduce
 
 
@@ -57,6 +60,18 @@ def best_of_linked(
     contracted = Problem(_contracted(problem.graph, groups, problem.n_clusters), problem.n_clusters, problem.lam)
     result = best_of_starts(contracted, _contracted_plan(plan, problem.graph, groups), rng=rng, observers=observers)
     return _expanded(result, problem.graph, groups)
+
+
+def quick_partition(problem: Problem, groups: IntArray | None = None, *, rng: np.random.Generator) -> Partition:
+    """The partition of a short search, which keeps groups together; KeyboardInterrupt if it was cut short."""
+    search = partial(best_of_starts, problem) if groups is None else partial(best_of_linked, problem, groups)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InterruptedRunWarning)
+        warnings.simplefilter("ignore", CollapseWarning)  # its energy says so
+        result = search(quick_plan(problem.graph), rng=rng)
+    if result.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    return result.partition
 
 
 def transduce_linked(
