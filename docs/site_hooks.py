@@ -20,8 +20,8 @@ PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGEL
 SHOWN_AS_TEXT = {"LICENSE": ("license.md", "License"), "CITATION.cff": ("citation.md", "How to cite")}
 TUTORIALS = ("start", "few-labels", "choosing", "method", "from-anndata")  # in the order in which to read them
 RESULTS = (
-    "bench", "claims", "labels", "small", "uneven", "strain", "suggestions", "interrupts", "masses", "smoothing",
-    "walks", "gpu", "scale", "kernels", "table1", "table2",
+    "bench", "claims", "labels", "labelling", "small", "uneven", "strain", "suggestions", "interrupts", "masses",
+    "smoothing", "walks", "gpu", "scale", "kernels", "table1", "table2",
 )  # fmt: skip
 
 ABOUT = (

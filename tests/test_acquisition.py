@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.datasets import load_digits
-from strategies import graphs, use_threads
 
+from strategies import graphs, use_threads
 from tautcut import Acquisition, Graph, MTVClassifier, knn_graph, next_to_label
 from tautcut import acquisition as module
 from tautcut.arrays import IntArray
@@ -245,7 +245,7 @@ def test_weights_over_many_decades(digits: tuple[Graph, IntArray]) -> None:
 
 def test_too_many_are_refused_with_the_number_that_is_left() -> None:
     graph = cliques(4, 4)
-    with pytest.raises(InputError, match="n_points=9 is more than the 8 points without a label. Ask for 8 or fewer"):
+    with pytest.raises(InputError, match=r"n_points=9 is more than the 8 points without a label\. Ask for 8 or fewer"):
         next_to_label(graph, None, 9)
     with pytest.raises(InputError, match="Nothing is left"):
         next_to_label(graph, [0] * 8)

@@ -144,7 +144,17 @@ def test_version_and_help(capsys):
         assert words in capsys.readouterr().out
 
 
-COMMANDS = ["demo", "cluster", "classify", "graph", "suggest", "reproduce", "reproduce table1", "reproduce figure2"]
+COMMANDS = [
+    "demo",
+    "cluster",
+    "classify",
+    "next",
+    "graph",
+    "suggest",
+    "reproduce",
+    "reproduce table1",
+    "reproduce figure2",
+]
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])

@@ -1,5 +1,5 @@
-"""`cluster`, `classify`, `graph` and `suggest` as a user meets them: a file in, labels out, one JSON object if asked
-for, a sentence for every mistake, and the best so far after Ctrl-C.
+"""`cluster`, `classify`, `next`, `graph` and `suggest` as a user meets them: a file in, labels out, one JSON object if
+asked for, a sentence for every mistake, and the best so far after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from tautcut import (
     formats,
     interrupts,
     knn_graph,
+    next_to_label,
     purity,
     walk_graph,
     writing,
@@ -681,6 +682,61 @@ def test_a_graph_that_cannot_be_kept(folder, names, capsys):
     weighted = ["graph", "digits.csv", "--quiet", "--out", "g.graph", "--weights", "gaussian"]
     assert "whole weights" in refused(capsys, *weighted)
     assert names() == []
+
+
+# ---------------------------------------------------------------- next
+
+
+def test_questions_become_the_labels_of_the_next_round(folder, digits):
+    """A person who fills in what is asked for, twice, and classifies with the same file."""
+    options = ("--without", "target", "--quiet")
+    known = None
+    for turn, n_points in enumerate((12, 6)):
+        asked = f"ask{turn}.csv"
+        labels = () if known is None else ("--labels", known)
+        result = run("next", "digits.csv", *labels, "-n", str(n_points), "--out", asked, *options)
+        assert result.exit_code == 0, result.output
+        lines = result.stdout.splitlines()
+        assert lines[0].split() == ["id", "why"]
+        rows = list(csv.DictReader(Path(asked).read_text().splitlines()))
+        empty = [row["id"] for row in rows if not row["label"]]
+        assert empty == [line.split()[0] for line in lines[1 : n_points + 1]] == list(dict.fromkeys(empty))
+        assert len(rows) == n_points + 12 * turn
+        known = f"known{turn}.csv"
+        filled = [f"{row['id']},{row['label'] or digits[1][int(row['id'][1:])]}" for row in rows]
+        Path(known).write_text("\n".join(["id,label", *filled]) + "\n")
+    assert run("classify", "digits.csv", "--labels", known, "--out", "all.csv", *options).exit_code == 0
+    assert (np.array(labels_of("all.csv")).astype(int) == digits[1]).mean() > 0.8
+
+
+def test_questions_as_json_are_those_of_the_library(folder, digits):
+    result = run("next", "digits.csv", "--without", "target", "-n", "3", "--seed", "4", "--json", "--quiet")
+    content = json.loads(result.stdout)
+    found = [one["row"] for one in content["next"]]
+    assert found == next_to_label(knn_graph(digits[0], 10, random_state=4), None, 3, random_state=4).tolist()
+    assert [one["id"] for one in content["next"]] == [f"d{row}" for row in found]
+    assert all(one["reason"] for one in content["next"])
+    # A table of questions that nobody has answered is no label.
+    Path("ask.csv").write_text("id,label\nd1,\nd2,\n")
+    again = run("next", "digits.csv", "--without", "target", "-n", "3", "--seed", "4", "--labels", "ask.csv", "--json")
+    assert json.loads(again.stdout)["next"] == content["next"]
+
+
+def test_questions_about_nothing(folder, few, capsys):
+    beyond = refused(capsys, "next", "digits.csv", "--labels", "few.csv", "-n", "400", "--quiet")
+    assert "n_points=400 is more than the 370 points without a label" in beyond
+    assert "whole number" in refused(capsys, "next", "digits.csv", "-n", "0", "--quiet")
+    assert "Nothing is left" in refused(capsys, "next", "digits.csv", "--label-column", "target", "--quiet")
+    assert "given twice" in refused(capsys, "next", "digits.csv", "--label-column", "a", "--labels", "few.csv")
+    assert "few.csv" in refused(capsys, "next", "digits.csv", "--labels", "few.csv", "--out", "few.csv")
+    assert ".csv" in refused(capsys, "next", "digits.csv", "--out", "ask.json")
+
+
+def test_rows_that_stay_together_are_asked_for_once(folder):
+    Path("links.csv").write_text("\n".join(f"d{i},d{i + 1}" for i in range(0, 398, 2)) + "\n")
+    options = ("--without", "target", "--must-link", "links.csv", "-n", "30", "--json", "--quiet")
+    found = [one["row"] for one in json.loads(run("next", "digits.csv", *options).stdout)["next"]]
+    assert len({row // 2 for row in found}) == 30
 
 
 # ---------------------------------------------------------------- suggest
