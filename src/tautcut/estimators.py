@@ -667,7 +667,8 @@ max_iter, tol, device, dtype, n_jobs, verbose, random_state
     def disagreement_(self) -> Disagreement | None:
         """Whether the given labels disagree with the clusters that the graph has without them.
 
-        Computed when it is asked for, by a short search without labels; None with a single class or after an interrupt.
+        Computed when it is asked for, by a short search without labels; None with a single class, with three labels per
+        class or more, and after an interrupt.
         """
         check_is_fitted(self, "result_")
         self._disagreement = self._disagreement or disagreement_of(self.result_, self._groups)

@@ -66,6 +66,13 @@ def test_one_class_or_no_labels_have_nothing_to_disagree_about(chain):
     assert not hasattr(clustering, "disagreement_")
 
 
+def test_many_labels_are_not_judged(chain):
+    labels = dict.fromkeys(range(3), "a") | dict.fromkeys(range(SIZE, SIZE + 3), "b")
+    assert fitted(chain, labels).disagreement_ is None
+    del labels[0]
+    assert fitted(chain, labels).disagreement_.is_noticeable
+
+
 def test_a_graph_in_pieces_that_cost_nothing_to_part_is_not_judged():
     G = networkx.disjoint_union(networkx.complete_graph(5), networkx.complete_graph(5))
     with pytest.warns(UserWarning, match="components"):

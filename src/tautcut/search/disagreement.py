@@ -17,9 +17,11 @@ from tautcut.arrays import Array, BoolArray, IntArray
 from tautcut.graph import Graph
 from tautcut.graph.diagnostics import Finding
 from tautcut.problem import Problem
+from tautcut.search.certainty import labels_per_class
 from tautcut.search.links import quick_partition
 
-# Decision 0050 has the measurements behind these three.
+# Decision 0050 has the measurements behind these four.
+FEW = 3  # labels per class, from which on further ones decide as much wherever they lie
 COSTLIER = 0.04  # by which (P) with the labels exceeds (P) without them, before anybody is told
 UNDECIDED = 0.02  # share of the mass that no label speaks for, from which on it is worth telling
 ASKED = 3  # points whose labels would decide most of it
@@ -81,11 +83,14 @@ class Disagreement:
 def disagreement_of(result: Result, groups: IntArray | None = None) -> Disagreement | None:
     """How far the labels of a finished run disagree with the graph; None where that cannot be said.
 
-    That is without given labels, with a single class, after an interrupt, and where the graph's own partition costs
-    nothing or cannot be had. `groups` are the vertices that stay together (`search.links`).
+    That is without given labels, with a single class or three labels per class and more, after an interrupt, and where
+    the graph's own partition costs nothing or cannot be had. `groups` are the vertices that stay together
+    (`search.links`).
     """
     problem, partition = result.problem, result.partition
     if not problem.has_labels or problem.n_clusters == 1 or result.status in CUT_SHORT:
+        return None
+    if labels_per_class(problem.labels, problem.n_clusters) >= FEW:
         return None
     free = Problem(problem.graph, problem.n_clusters, problem.lam)
     found = quick_partition(free, groups, rng=np.random.default_rng(0))
