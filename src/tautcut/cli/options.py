@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tautcut.algorithm.observers import ProgressBar
     from tautcut.arrays import Array
     from tautcut.formats import Data
+    from tautcut.formats.pictures import PixelMaker
     from tautcut.graph import Graph
     from tautcut.graph.columns import Scaling
     from tautcut.graph.diagnostics import Diagnosis
@@ -111,7 +112,7 @@ class Source:
         Argument(
             metavar="FILE",
             help="Features or a graph: .csv .tsv .txt .xlsx .parquet .npy .npz .mtx .edges .edgelist .graphml .gml "
-            ".gexf .graph (METIS) .h5ad, or one of these with .gz .bz2 .xz.",
+            ".gexf .graph (METIS) .h5ad, or one of these with .gz .bz2 .xz; or a folder of pictures.",
         ),
     ]
     kind: Annotated[
@@ -153,6 +154,15 @@ class Source:
     array: Annotated[
         str | None, Option(help="Which array of a .npz (X) or .h5ad (obsp/connectivities, obsm/X_pca, X).")
     ] = None
+    text: Annotated[
+        str | None, Option(metavar="COLUMN", help="Compare rows by the words of their texts in this column.")
+    ] = None
+    pictures: Annotated[
+        str | None, Option(metavar="COLUMN", help="Compare rows by the pictures that this column names, beside FILE.")
+    ] = None
+    features: Annotated[
+        Path | None, Option(metavar="FILE", help="Compare rows by this .npy instead, a row each: an embedding, say.")
+    ] = None
     memory: Annotated[
         str | None,
         Option(
@@ -175,8 +185,11 @@ class Source:
         ),
     ] = None
 
-    def read(self, label_column: str | None = None) -> Data:
-        """What the file holds, and how its features are to be scaled."""
+    def read(self, label_column: str | None = None, *, is_open: bool = False, pixels: PixelMaker | None = None) -> Data:
+        """What the file holds, and how its features are to be scaled.
+
+        `is_open` lets the content of a table decide whether rows are texts or pictures, and `pixels` makes theirs.
+        """
         from tautcut import formats
         from tautcut.memory import reserve
 
@@ -186,7 +199,9 @@ class Source:
         data = formats.read(
             self.file, kind=self.kind, columns=None if self.columns is None else split_by_commas(self.columns),
             id_column=self.id_column, label_column=label_column, mass_column=self.mass_column, array=self.array,
-            keep=split_by_commas(self.keep or ()), without=split_by_commas(self.without or ()), **ways,
+            keep=split_by_commas(self.keep or ()), without=split_by_commas(self.without or ()),
+            text_column=self.text, picture_column=self.pictures, features=self.features, is_open=is_open,
+            pixels=pixels, **ways,
         )  # fmt: skip
         return replace(data, scaling=self._scaling(data))
 
@@ -228,7 +243,7 @@ class Source:
                     f"--scale {how} is for features, and '{self.file}' holds {data.summary}. Leave it out."
                 )
             return None
-        is_one_unit = self.metric == "cosine" or data.image_shape is not None
+        is_one_unit = self.metric == "cosine" or data.image_shape is not None or data.is_of_one_unit
         content: Any = data.content
         return scaling(content, "none" if how == "auto" and is_one_unit else how)
 
@@ -311,6 +326,8 @@ class Source:
             "as": self.kind, "columns": self.columns, "keep": self.keep, "without": self.without, "na": self.na,
             "missing": None if self.missing == "error" else self.missing, "id_column": self.id_column,
             "mass_column": self.mass_column, "array": self.array, "smooth": self.smoothing or self.smooth,
+            "text": self.text, "pictures": self.pictures,
+            "features": None if self.features is None else str(self.features),
         }  # fmt: skip
         joined = {name: getattr(self, name) for name in ("n_neighbors", "metric", "weights", "method")}
         if data.scaling is not None:

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from tautcut.arrays import Features
 from tautcut.checks import one_of
 from tautcut.errors import InputError
 from tautcut.formats.annotated import read_h5ad
@@ -23,6 +25,7 @@ from tautcut.formats.labels import (
     Labelling,
     check_label_path,
     known_labels,
+    known_text,
     placeholder_among,
     read_labels,
     read_links,
@@ -33,13 +36,15 @@ from tautcut.formats.masses import weighed
 from tautcut.formats.missing import settled
 from tautcut.formats.networks import read_network
 from tautcut.formats.packed import PACKED, inner_suffix, stem, unpacked
+from tautcut.formats.pictures import PixelMaker, read_folder
 from tautcut.formats.schema import about_run
 from tautcut.formats.tables import read_parquet, read_spreadsheet
+from tautcut.graph import Graph
 
 __all__ = [
     "Data", "GRAPH_SUFFIXES", "Labelling", "QUESTION_SUFFIXES", "SUFFIXES", "about_run", "check_label_path",
-    "check_source", "inner_suffix", "known_labels", "placeholder_among", "read", "read_labels", "read_links", "stem",
-    "write_graph", "write_labels", "write_questions",
+    "check_source", "inner_suffix", "known_labels", "known_text", "placeholder_among", "read", "read_labels",
+    "read_links", "stem", "write_graph", "write_labels", "write_questions",
 ]  # fmt: skip
 
 
@@ -56,6 +61,11 @@ def read(
     without: Sequence[str] = (),
     missing: Missing = "error",
     missing_words: Sequence[str] = (),
+    text_column: str | None = None,
+    picture_column: str | None = None,
+    is_open: bool = False,
+    features: str | os.PathLike[str] | None = None,
+    pixels: PixelMaker | None = None,
 ) -> Data:
     """The features or the graph in a file; its suffix is its format.
 
@@ -65,6 +75,7 @@ def read(
         .csv, .tsv, .txt, .dat, .data, .xlsx, .parquet: a table of features, a row for each point, or a list of edges.
         .npy, .npz: an array or a sparse matrix. .mtx: Matrix Market. .edges, .edgelist: edges. .graphml, .gml, .gexf.
         .graph: METIS. .h5ad: AnnData. Each may be compressed, and then ends in .gz, .bz2 or .xz besides.
+        Or a folder of pictures.
     kind : {"features", "graph"}, optional
         What the file holds. By default its content decides: a symmetric matrix without a diagonal is a graph; so is a
         table with two columns named as ends of edges (source and target, say), or with two or three columns of which
@@ -92,6 +103,14 @@ def read(
         the column.
     missing_words : sequence of str
         What stands for a missing value in the file, besides an empty cell, NA, NaN, ? and the like.
+    text_column, picture_column : str, optional
+        The column of a table whose texts, or the pictures that it names, rows are compared by, instead of numbers.
+    is_open : bool
+        Whether the content of a table may decide that it is a column of texts or pictures.
+    features : path-like, optional
+        A .npy or .npz file of what is compared instead, a row for each row, vertex or picture.
+    pixels : callable, optional
+        Makes the `Bitmaps` of paths; by default :func:`tautcut.formats.pictures.bitmaps`.
 
     Raises
     ------
@@ -104,24 +123,53 @@ def read(
     one_of("missing", missing, MISSING_WAYS)
     chosen = None if columns is None else tuple(columns)
     more = {"keep": tuple(keep), "without": tuple(without), "missing_words": tuple(missing_words)}
+    brought = None if features is None else _brought(features)
     selection = Selection(
-        kind, chosen, id_column, label_column, array, missing=missing, mass_column=mass_column, **more
+        kind, chosen, id_column, label_column, array, missing=missing, mass_column=mass_column,
+        text_column=text_column, picture_column=picture_column, is_open=is_open, folder=path.parent, pixels=pixels,
+        brought=brought, **more,
     )  # fmt: skip
+    if path.is_dir():
+        return _with_brought(read_folder(path, selection), brought, features)
     with unpacked(path) as plain:
-        return weighed(settled(_READERS[inner_suffix(path)](plain, selection), missing), path)
+        data = _READERS[inner_suffix(path)](plain, selection)
+        return weighed(settled(_with_brought(data, brought, features), missing), path)
+
+
+def _brought(path: str | os.PathLike[str]) -> Features:
+    """The features that a user brings for the rows of another file."""
+    if inner_suffix(Path(path)) not in (".npy", ".npz"):
+        raise InputError(f"features are brought in a .npy or .npz file, a row each; found '{path}'.")
+    content = read(path, kind="features").content
+    assert not isinstance(content, Graph)  # for the type checker: it was asked for features
+    return content
+
+
+def _with_brought(data: Data, brought: Features | None, path: str | os.PathLike[str] | None) -> Data:
+    if brought is None:
+        return data
+    if brought.shape[0] != len(data.ids):
+        raise InputError(
+            f"'{path}' must have a row for each of the {len(data.ids):,} there are; it has {brought.shape[0]:,}."
+        )
+    return replace(
+        data, content=brought, names=None, image_shape=None, is_of_one_unit=False,
+        notes=(*data.notes, f"Compared by the {brought.shape[1]:,} columns of '{path}'."),
+    )  # fmt: skip
 
 
 def check_source(path: str | os.PathLike[str]) -> Path:
     """The path, if a file of a known format is there."""
     path = Path(path)
+    if path.is_dir():
+        return path  # of pictures
     if inner_suffix(path) not in SUFFIXES:
         raise InputError(
             f"'{path}' has no known format; its name must end in one of {', '.join(SUFFIXES)}, and may end in "
             f"{', '.join(PACKED)} besides."
         )
     if not path.is_file():
-        what = "is a folder, not a file" if path.is_dir() else "does not exist"
-        raise InputError(f"'{path}' {what}. Check the path.")
+        raise InputError(f"'{path}' does not exist. Check the path.")
     return path
 
 

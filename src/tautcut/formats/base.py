@@ -12,7 +12,7 @@ import sys
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -85,6 +85,12 @@ class Data:
         What is done to features before they are compared.
     masses : ndarray of float64, shape (n,), optional
         How much each row or vertex counts in the size of a cluster, if the file says so; a graph has them too.
+    files : sequence of Path or None, optional
+        The pictures that the rows are, those left out among them; None where there is no such file.
+    texts : sequence of str, optional
+        The texts that the rows are, those left out among them.
+    is_of_one_unit : bool
+        Whether all features are measured alike, as pixels and words are, so that scaling them would mislead.
     """
 
     content: Graph | Features
@@ -99,6 +105,9 @@ class Data:
     dropped_ids: Array | None = None
     scaling: Scaling | None = None
     masses: FloatArray | None = None
+    files: Sequence[Path | None] | None = None
+    texts: Sequence[str] | None = None
+    is_of_one_unit: bool = False
 
     @property
     def compared(self) -> Any:
@@ -148,6 +157,12 @@ class Selection:
     missing: Missing = "error"
     missing_words: tuple[str, ...] = ()
     mass_column: str | None = None
+    text_column: str | None = None
+    picture_column: str | None = None
+    is_open: bool = False
+    brought: Features | None = None
+    folder: Path = Path()
+    pixels: Callable[[Sequence[Path | None]], Any] | None = None
 
 
 def decided(data: Data, kind: str | None) -> Data:
@@ -234,7 +249,7 @@ def reading(path: Path, what: str) -> Iterator[None]:
         raise NotEnoughMemoryError(
             f"'{path}' needs more memory than there is: {first_line(error)}. Give less, or use a larger machine."
         ) from error
-    except _damaged() as error:
+    except damaged() as error:
         if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
             raise
         raise InputError(
@@ -242,7 +257,8 @@ def reading(path: Path, what: str) -> Iterator[None]:
         ) from error
 
 
-def _damaged() -> tuple[type[Exception], ...]:
+def damaged() -> tuple[type[Exception], ...]:
+    """What the readers of other packages raise about a damaged file."""
     arrow = sys.modules.get("pyarrow")
     return _DAMAGED if arrow is None else (*_DAMAGED, arrow.ArrowException)
 

@@ -53,8 +53,8 @@ ABOUT_EDGES = frozenset(
 def read_text_or_edges(path: Path, selection: Selection) -> Data:
     """A text file: edges if it looks like them and nothing else was asked for, else a table."""
     named = (
-        selection.columns, selection.label_column, selection.id_column, selection.mass_column, *selection.keep,
-        *selection.without,
+        selection.columns, selection.label_column, selection.id_column, selection.mass_column, selection.text_column,
+        selection.picture_column, *selection.keep, *selection.without,
     )  # fmt: skip
     if selection.kind == "features" or any(one is not None for one in named):
         return read_text(path, selection)

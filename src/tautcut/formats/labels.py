@@ -136,7 +136,8 @@ def read_labels(path: Path, ids: Array, unknown: Collection[str] = (), *, or_non
     places = _places(path, ids, "labels", "id and label")
     texts = [""] * len(ids)
     with unpacked(path) as plain, reading(path, "a table of id and label"):
-        for line, id_, label in _pairs(read_sheet(plain), path):
+        for line, cell, label in _pairs(read_sheet(plain), path):
+            id_ = cell if cell in places else cell.strip()  # a name may begin with a blank
             if id_ not in places:
                 raise InputError(f"line {line} of '{path}' labels {id_[:40]!r}, which is not an id of the input.")
             place = places[id_]
@@ -229,7 +230,16 @@ def _pairs(sheet: Sheet, path: Path) -> Iterator[tuple[int, str, str]]:
     for line, cells in lines if has_header else chain([first], lines):
         if len(cells) != len(names):
             raise InputError(f"'{path}' is uneven or cut short: line {line} has {len(cells)} columns.")
-        yield line, _as_written(cells[id_].strip()), _as_written(cells[label].strip())
+        yield line, _as_written(cells[id_]), _as_written(cells[label].strip())
+
+
+def known_text(ids: Iterable[object], labels: Iterable[object]) -> str:
+    """A table of id and label, as `read_labels` reads it."""
+    content = io.StringIO()
+    writer = csv.writer(content, lineterminator="\n")
+    writer.writerow(["id", "label"])
+    writer.writerows([_inert(id_), _inert(label)] for id_, label in zip(ids, labels, strict=True))
+    return content.getvalue()
 
 
 # ---------------------------------------------------------------- found labels
@@ -341,13 +351,13 @@ def _fixed(values: Array) -> Array:
 
 
 def _inert(value: Any) -> Any:
-    """Text that a spreadsheet does not take for a formula: it is marked by an apostrophe."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+    """Text that a spreadsheet does not take for a formula: it is marked by an apostrophe, one more than it has."""
+    return f"'{value}" if isinstance(value, str) and value.lstrip("'").startswith(_FORMULA) else value
 
 
 def _as_written(cell: str) -> str:
     """A cell without the mark that `_inert` put there."""
-    return cell[1:] if cell[:1] == "'" and cell[1:].startswith(_FORMULA) else cell
+    return cell[1:] if cell[:1] == "'" and cell.lstrip("'").startswith(_FORMULA) else cell
 
 
 _WRITERS: dict[str, Callable[[Path, Labelling, Path], None]] = {

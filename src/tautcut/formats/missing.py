@@ -45,11 +45,18 @@ def settled(data: Data, how: Missing) -> Data:
         f"{dropped.size:,} of the {len(X):,} rows have a missing value and are left out; they get no label, the first "
         f"of them being {data.place(int(dropped[0]))}."
     )
-    kept = _with(data, note, X[is_left])
+    return without_rows(_with(data, note, X[is_left]), is_left)
+
+
+def without_rows(data: Data, is_left: BoolArray) -> Data:
+    """The data of some rows, whose content is already of these alone; the others are left out."""
+    dropped = np.flatnonzero(~is_left)
+    if not dropped.size:
+        return data
     labels = None if data.labels is None else data.labels[is_left]
     masses = None if data.masses is None else data.masses[is_left]
     return replace(
-        kept, ids=data.ids[is_left], labels=labels, masses=masses, dropped=dropped, dropped_ids=data.ids[dropped],
+        data, ids=data.ids[is_left], labels=labels, masses=masses, dropped=dropped, dropped_ids=data.ids[dropped],
         others=lambda: {name: column[is_left] for name, column in data.others().items()},
     )  # fmt: skip
 

@@ -23,6 +23,7 @@ from tautcut.errors import InputError, NotEnoughMemoryError
 from tautcut.formats import workbook
 from tautcut.formats.base import Data, Selection, decided, foresee, optional, reading
 from tautcut.formats.cells import Column, column_of, is_missing, is_number, plain, written
+from tautcut.formats.shown import ShownColumn, compared_by, shown_among
 from tautcut.formats.text import Sheet, read_sheet, sheet_of
 
 # Names, in small letters, of columns that are ids or labels rather than features. The last is pyarrow's, of an index.
@@ -223,11 +224,13 @@ def assemble(table: Table, roles: Roles, selection: Selection) -> Data:
     words = [j for j in roles.features if columns[j].values is None and not columns[j].is_empty]
     _refuse_words(table, roles, words)
     keys = [j for j in numeric if j not in roles.kept and _is_key(names[j], columns[j].whole)]
+    shown = shown_column(table, roles, selection, words, len(numeric) - len(keys))
     if len(keys) == len(numeric):  # a table needs features, however much they look like keys
         keys = []
     id_ = roles.id if roles.id is not None else next(iter(keys), None)
     if id_ is None:
-        id_ = next((j for j in words if columns[j].is_distinct), None)
+        is_text = shown is not None and not shown.is_picture
+        id_ = next((j for j in words if columns[j].is_distinct and not (is_text and shown and j == shown.column)), None)
     ids: Array = np.arange(table.n_rows) if id_ is None else whole_numbers(table.texts([id_])[id_])
     left_out = frozenset(keys)
     features = [j for j in numeric if j not in left_out]
@@ -239,7 +242,7 @@ def assemble(table: Table, roles: Roles, selection: Selection) -> Data:
     notes += _left_out(names, "they look like labels", roles.excluded)
     notes += _left_out(names, "they hold text", [j for j in words if j != id_])
     notes += _left_out(names, "they are empty", [j for j in empty if names[j]])
-    if not features or not table.n_rows:
+    if (not features and shown is None and selection.brought is None) or not table.n_rows:
         raise InputError("the table holds no column of numbers. Give at least one feature, and a row for each point.")
     matrix: FloatArray = np.empty((table.n_rows, len(features)))
     for place, j in enumerate(features):
@@ -253,10 +256,32 @@ def assemble(table: Table, roles: Roles, selection: Selection) -> Data:
 
     chosen = tuple(names[j] for j in features)
     masses = None if roles.mass is None else _masses(table, roles.mass, names[roles.mass])
+    if shown is not None:
+        notes = [note for note in notes if "they hold text" not in note]
+        notes.append(shown.why)
     if roles.mass is not None:
         notes.append(f"Masses are in column {names[roles.mass]!r}.")
     data = Data(matrix, ids, tuple(notes), chosen, labels, others=others, place=table.place, masses=masses)
+    if shown is not None:
+        return compared_by(data, shown, as_texts(table.texts([shown.column])[shown.column]), selection)
+    if selection.brought is not None:
+        return data
     return decided(data, selection.kind)
+
+
+def shown_column(
+    table: Table, roles: Roles, selection: Selection, words: Sequence[int], n_numbers: int
+) -> ShownColumn | None:
+    """The column of texts or pictures that rows are compared by: the one asked for, or the one that looks like it."""
+    asked = selection.picture_column or selection.text_column
+    if asked is not None:
+        column = _position(roles.names, asked, selection.folder)
+        is_picture = selection.picture_column is not None
+        return ShownColumn(column, is_picture, f"Compared by the {'pictures' if is_picture else 'words'} in {asked!r}.")
+    if not selection.is_open or selection.columns is not None:
+        return None
+    texts = {j: cells for j, cells in table.texts(list(words)).items() if j in words} if words else {}
+    return shown_among(texts, roles.names, selection.folder, n_numbers)
 
 
 def _refuse_words(table: Table, roles: Roles, words: Sequence[int]) -> None:
