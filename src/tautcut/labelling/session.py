@@ -32,7 +32,7 @@ PREPARED = 24  # questions at a time, so that they last while the next are chose
 LONGEST_NAME = 200  # letters of a class
 MOST_AT_ONCE = 1000  # things in one answer
 _LONGEST_ID = 200
-_KEYS = "123456789bcdfijklopqtvwxyz"  # of classes; other letters are the page's own
+_KEYS = "123456789abcdefhijklopqtvwxyz"  # of classes; other letters are the page's own
 
 
 class RefusedError(InputError):
