@@ -315,7 +315,8 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 def bound(port: int) -> socket.socket:
     """A socket on this machine's own address; port 0 is one that is free."""
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # Named as TCP, or asyncio would leave answers waiting for 40 ms, to be sent in fewer packets.
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((HOST, port))

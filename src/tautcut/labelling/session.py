@@ -20,7 +20,7 @@ from tautcut.arrays import FloatArray, IntArray
 from tautcut.errors import InputError
 from tautcut.formats.labels import UNKNOWN
 from tautcut.labelling.journal import Entry, Journal
-from tautcut.labelling.refits import Frame, Worker, as_text, text_of
+from tautcut.labelling.refits import SETTLE, Frame, Worker, as_text, text_of
 from tautcut.labelling.things import Things
 
 Json = dict[str, Any]
@@ -32,6 +32,9 @@ PREPARED = 24  # questions at a time, so that they last while the next are chose
 LONGEST_NAME = 200  # letters of a class
 MOST_AT_ONCE = 1000  # things in one answer
 _LONGEST_ID = 200
+_DOUBTED_AGAIN = 1.5  # times as many labels, until it is asked again whether they disagree with the graph
+_ENOUGH = 0.95  # of the labels are right, surely: then one may stop
+_FEW_CHECKS = 10
 _KEYS = "123456789abcdefhijklopqtvwxyz"  # of classes; other letters are the page's own
 
 
@@ -51,7 +54,8 @@ class Fit:
     energy: float
     seconds: float
     counts: dict[str, int]
-    disagreement: Json | None = None
+    accuracy: Json
+    is_settled: bool
 
 
 @dataclass
@@ -131,8 +135,9 @@ class Session:
         self._fit: Fit | None = None
         self._problem: str | None = None
         self._queue: list[int] = []
-        self._asked_revision = -1
         self._coordinates: FloatArray | None = None
+        self._doubts: Json | None = None
+        self._n_doubted = 0
         self._workers: dict[str, Worker] = {}
         self._checks_asked: set[int] = set()
         self._check_belongs(journal)
@@ -392,7 +397,7 @@ class Session:
                 ],
                 "can_undo": bool(answers.done),
                 "fit": self._told_fit(),
-                "disagreement": None if fit is None else fit.disagreement,
+                "disagreement": self._doubts,
                 "suspicious": self._suspicious(labels),
                 "notes": self.notes,
             }  # fmt: skip
@@ -408,12 +413,9 @@ class Session:
             "revision": None if fit is None else fit.revision,
             "is_running": worker is not None and worker.is_busy,
             "seconds": None if fit is None else round(fit.seconds, 3),
-            "accuracy": self._accuracy(), "advice": None, "problem": self._problem,
+            "accuracy": None if fit is None else fit.accuracy, "advice": None if fit is None else _advice(fit),
+            "problem": self._problem,
         }  # fmt: skip
-
-    def _accuracy(self) -> Json | None:
-        """An estimate of the share of right labels among those that were not given."""
-        return None
 
     def _suspicious(self, labels: dict[str, str]) -> list[Json]:
         found = []
@@ -463,6 +465,8 @@ class Session:
         """What a fit is asked for: the labels so far by vertex, the seed and the revision; None without a label."""
         with self._lock:
             labels, revision = dict(self._answers.labels), self._answers.revision
+            n_right = sum(self._answers.checks.values())
+            checks = [n_right, len(self._answers.checks) - n_right]
         at = {int(self.things.vertices[self.things.number[name]]): label for name, label in labels.items()
               if name in self.things.number}  # fmt: skip
         at.pop(-1, None)
@@ -471,7 +475,7 @@ class Session:
         vertices = sorted(at)
         return {
             "labelled": np.array(vertices, dtype=np.int64), "labels": as_text([at[vertex] for vertex in vertices]),
-            "seed": np.array(self.seed), "revision": np.array(revision),
+            "seed": np.array(self.seed), "revision": np.array(revision), "checks": np.array(checks),
         }  # fmt: skip
 
     def _next_request(self) -> Frame:
@@ -501,15 +505,10 @@ class Session:
         with self._lock:
             if "problem" in answer:
                 self._problem = str(answer["problem"])
-            elif kind == "fit":
-                self._problem = None
-                classes = text_of(answer, "classes")
-                counts = np.bincount(answer["labels"], minlength=len(classes)).tolist()
-                self._fit = Fit(
-                    int(answer["revision"]), classes, answer["labels"], answer["confidence"],
-                    text_of(answer, "suspicious"), float(answer["energy"]), float(answer["seconds"]),
-                    dict(zip(classes, counts, strict=True)),
-                )  # fmt: skip
+            elif kind in ("fit", SETTLE):
+                self._take_fit(answer)
+            elif kind == "doubt":
+                self._take_doubts(answer)
             elif kind == "next":
                 self._queue = answer["vertices"].tolist()
             elif kind == "map":
@@ -517,9 +516,56 @@ class Session:
         if kind == "map" and "problem" not in answer:
             self.things.keep_map(answer["coordinates"])
 
+    def _take_fit(self, answer: Frame) -> None:
+        """Show what a fit found; one that began from the last is settled from the labels alone when there is time."""
+        if "is_left" in answer or not self._answers.labels:
+            return
+        self._problem = None
+        classes = text_of(answer, "classes")
+        counts = np.bincount(answer["labels"], minlength=len(classes)).tolist()
+        fit = self._fit = Fit(
+            int(answer["revision"]), classes, answer["labels"], answer["confidence"], text_of(answer, "suspicious"),
+            float(answer["energy"]), float(answer["seconds"]), dict(zip(classes, counts, strict=True)),
+            text_of(answer, "accuracy"), bool(answer["is_settled"]),
+        )  # fmt: skip
+        if not fit.is_settled and "fit" in self._workers:
+            self._workers["fit"].ask(SETTLE, self.request)
+        n_labels = len(self._answers.labels)
+        if len(classes) > 1 and n_labels >= _DOUBTED_AGAIN * self._n_doubted and "fit" in self._workers:
+            self._n_doubted = n_labels
+            if "doubt" not in self._workers:
+                self._workers["doubt"] = Worker(
+                    self.things.graph, self._answered, self._worker_ended, is_patient=True
+                )  # fmt: skip
+            self._workers["doubt"].ask("doubt", self.request)
+
+    def _take_doubts(self, answer: Frame) -> None:
+        """What the graph's own clusters say of the labels, in words."""
+        from tautcut.search.disagreement import Disagreement
+
+        self._doubts = None
+        if "values" not in answer:
+            return
+        energy, free, undecided = answer["values"].tolist()
+        names = [self.things.names[index] for index in self.things.of_vertices.tolist()]
+        finding = Disagreement(energy, free, undecided, answer["points"]).finding(names)
+        if finding is not None:
+            things = self.things.of_vertices[answer["points"]].tolist()
+            self._doubts = {"sentence": f"{finding.meaning} {finding.advice}", "things": things}
+
     def _worker_ended(self, why: str) -> None:
         with self._lock:
             self._problem = f"A process that works for the page is gone: {why}. Labels are kept; start it again."
+
+
+def _advice(fit: Fit) -> str:
+    """Whether to go on."""
+    accuracy = fit.accuracy
+    if accuracy["low"] >= _ENOUGH:
+        return f"{accuracy['low']:.0%} or more of the others are right, by the checks: enough for most purposes."
+    if accuracy["n_checked"] < _FEW_CHECKS:
+        return "The estimate rests on few checks yet: one question in five is one."
+    return "Go on: further labels help where the classifier is unsure."
 
 
 def checked_class(name: object) -> str:

@@ -1,0 +1,223 @@
+"""The process that works for the page: fits of the classifier to the labels so far, the next questions, the map, what
+is taken away. It has the graph, and what one request leaves for the next; it never sees what is labelled, nor a file
+but the one that it is told to write. It ends with the process that asks.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import sys
+import threading
+import time
+import warnings
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tautcut.algorithm.observers import Observer
+from tautcut.arrays import Array, FloatArray, IntArray
+from tautcut.errors import TautcutError
+from tautcut.estimators import MTVClassifier, encode_labels
+from tautcut.formats import known_labels
+from tautcut.graph import Graph
+from tautcut.interrupts import end_with_parent
+from tautcut.labelling.refits import HURRY, SETTLE, Frame, as_text, graph_of, receive, send, text_of
+from tautcut.search.certainty import estimated_accuracy
+
+_SUSPICIOUS = 0.5  # of a label's edge weight goes to its own class, at least, where it is beyond doubt
+_MOST_SUSPICIOUS = 100
+
+
+@dataclass(frozen=True, eq=False)
+class _Fitted:
+    """What a fit leaves for the next one: the labels that it knew, and what it found."""
+
+    names: list[str]
+    given: IntArray
+    labels: IntArray
+    memberships: FloatArray
+    energy: float
+
+    def bears(self, names: list[str], given: IntArray) -> bool:
+        """Whether it agrees with labels that only add to those it knew; a start from it cannot mislead then."""
+        is_known = self.given >= 0
+        return (
+            self.names == names
+            and bool((given[is_known] == self.given[is_known]).all())
+            and bool((self.labels == given)[given >= 0].all())
+        )
+
+
+class Workshop:
+    """What a worker does: it has the graph, and what one request leaves for the next."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.hurried = 0  # the number of the newest request that is to be left for another
+        self._last: _Fitted | None = None
+        self._choosers: dict[int, Any] = {}
+
+    def answer(self, request: Frame) -> Frame:
+        """The answer to a request; a mistake is told in a sentence."""
+        kind = str(request["kind"])
+        jobs = {"fit": self.fit, SETTLE: self.settle, "next": self.next, "map": self.map, "doubt": self.doubt}
+        began = time.perf_counter()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                answer = (jobs | {"export": self.export})[kind](request)
+        except (TautcutError, MemoryError, ValueError, ArithmeticError, OSError) as error:
+            answer = {"problem": np.array(str(error) or type(error).__name__)}
+        seconds = time.perf_counter() - began
+        return {**answer, "kind": np.array(kind), "revision": request["revision"], "seconds": np.array(seconds)}
+
+    def fit(self, request: Frame) -> Frame:
+        """The classification by the labels so far: from where the last one ended, if that agrees with them."""
+        known = _known(request, self.graph.n_vertices)
+        names, given = _encoded(known)
+        last = self._last
+        if last is None or not last.bears(names, given):
+            return self._told(self._fitted(known, "auto", request), request, is_settled=True)
+        return self._told(self._fitted(known, last.memberships, request), request, is_settled=False)
+
+    def settle(self, request: Frame) -> Frame:
+        """The classification by the labels and the seed alone, as `tautcut classify` makes it; left when asked to."""
+        number = int(request["number"])
+        model = self._fitted(
+            _known(request, self.graph.n_vertices), "auto", request, lambda _: self.hurried >= number
+        )  # fmt: skip
+        if self.hurried >= number:
+            return {"is_left": np.array(True)}
+        return self._told(model, request, is_settled=True)
+
+    def _fitted(self, known: Array, init: Any, request: Frame, observer: Observer | bool = False) -> MTVClassifier:
+        seed = int(request["seed"])
+        return MTVClassifier(affinity="precomputed", random_state=seed, init=init, verbose=observer).fit(
+            self.graph, known
+        )  # fmt: skip
+
+    def _told(self, model: MTVClassifier, request: Frame, *, is_settled: bool) -> Frame:
+        """What the page is told of a fit; the one of the lowest energy by these labels is where the next one starts."""
+        result, names = model.result_, [str(one) for one in model.classes_.tolist()]
+        given = result.problem.labels
+        last = self._last
+        is_same = last is not None and last.names == names and np.array_equal(last.given, given)
+        if last is None or not is_same or model.energy_ <= last.energy:
+            self._last = _Fitted(names, given, result.partition.labels, model.memberships_, float(model.energy_))
+        n_right, n_wrong = request["checks"].tolist()
+        accuracy = estimated_accuracy(result, n_right=n_right, n_wrong=n_wrong)
+        return {
+            "classes": as_text(names), "labels": result.partition.labels, "confidence": model.confidence_,
+            "energy": np.array(model.energy_), "suspicious": as_text(self._suspicious(model)),
+            "accuracy": as_text(accuracy.to_dict()), "is_settled": np.array(is_settled),
+        }  # fmt: skip
+
+    def doubt(self, request: Frame) -> Frame:
+        """How far the labels disagree with the clusters of the graph."""
+        found = self._fitted(_known(request, self.graph.n_vertices), "auto", request).disagreement_
+        if found is None:
+            return {}
+        values = np.array([found.energy, found.free_energy, found.undecided])
+        return {"values": values, "points": found.points}
+
+    def _suspicious(self, model: Any) -> list[list[Any]]:
+        """Vertex, quality and the class that most of its edges lead to, of labels that their neighbours contradict."""
+        quality, labels = model.label_quality_, model.result_.partition.labels
+        found = np.flatnonzero(quality < _SUSPICIOUS)
+        found = found[np.argsort(quality[found], kind="stable")][:_MOST_SUSPICIOUS]
+        rows = []
+        for vertex in found.tolist():
+            row = slice(self.graph.indptr[vertex], self.graph.indptr[vertex + 1])
+            shares = np.bincount(labels[self.graph.indices[row]], self.graph.weights[row], model.classes_.size)
+            shares[labels[vertex]] = -1.0
+            rows.append([vertex, float(quality[vertex]), str(model.classes_[int(shares.argmax())])])
+        return rows
+
+    def next(self, request: Frame) -> Frame:
+        """The vertices to ask about next, the most telling first."""
+        seed = int(request["seed"])
+        if seed not in self._choosers:
+            self._choosers[seed] = _chooser(self.graph, seed)
+        codes = request["codes"]
+        n_points = min(int(request["n_points"]), int((codes < 0).sum()))
+        return {"vertices": self._choosers[seed].next(codes, n_points)}
+
+    def map(self, request: Frame) -> Frame:
+        """Where each vertex lies on a map."""
+        from tautcut.report.layout import map_coordinates
+
+        return {"coordinates": map_coordinates(self.graph)}
+
+    def export(self, request: Frame) -> Frame:
+        """Files of the classification, fitted as `tautcut classify` would."""
+        from tautcut.labelling.exports import write_classification
+
+        write_classification(self.graph, _known(request, self.graph.n_vertices), request, text_of(request, "about"))
+        return {}
+
+
+def _known(request: Frame, n_vertices: int) -> Array:
+    """The labels as `tautcut classify` reads them from a table."""
+    texts = [""] * n_vertices
+    for vertex, label in zip(request["labelled"].tolist(), text_of(request, "labels"), strict=True):
+        texts[vertex] = label
+    return known_labels(texts)
+
+
+class _AtRandom:
+    """Questions in a random order."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def next(self, codes: IntArray, n_points: int) -> IntArray:
+        free = np.flatnonzero(codes < 0)
+        return np.random.default_rng([self._seed, len(codes) - free.size]).permutation(free)[:n_points]
+
+
+def _chooser(graph: Graph, seed: int) -> Any:
+    try:
+        from tautcut.acquisition import Acquisition  # type: ignore[import-not-found]
+    except ImportError:
+        return _AtRandom(seed)
+    return Acquisition(graph, rng=np.random.default_rng(seed))
+
+
+def _encoded(known: Array) -> tuple[list[str], IntArray]:
+    """The classes as texts, in their order, and the number of each label; −1 where there is none."""
+    classes, codes = encode_labels(known, len(known))
+    return [str(one) for one in classes.tolist()], codes
+
+
+def main(parent: int) -> None:
+    """Answer requests from standard input until it ends; end with the process that asks, and leave Ctrl-C to it."""
+    end_with_parent(parent)
+    asked, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints is no answer
+    first = receive(asked)
+    if first is None:
+        return
+    if bool(first["is_patient"]) and hasattr(os, "nice"):
+        os.nice(10)
+    workshop = Workshop(graph_of(first))
+    requests: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
+
+    def listen() -> None:
+        while (frame := receive(asked)) is not None:
+            if str(frame["kind"]) == HURRY:
+                workshop.hurried = max(workshop.hurried, int(frame["number"]))
+            else:
+                requests.put(frame)
+        requests.put(None)
+
+    threading.Thread(target=listen, name="tautcut-listens", daemon=True).start()
+    with suppress(BrokenPipeError):
+        while (request := requests.get()) is not None:
+            send(answers, workshop.answer(request))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
