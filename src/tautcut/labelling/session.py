@@ -28,7 +28,7 @@ Json = dict[str, Any]
 CHECK_EVERY = 5  # questions: one of so many is drawn at random, to estimate the accuracy
 SIMILAR = 11  # things beside the one that is asked about
 MAPPED = 5000  # points of the map
-PREPARED = 24  # questions at a time, so that they last while the next are chosen
+PREPARED = 20  # questions at a time, so that they last while the next are chosen
 LONGEST_NAME = 200  # letters of a class
 MOST_AT_ONCE = 1000  # things in one answer
 _LONGEST_ID = 200
@@ -134,7 +134,7 @@ class Session:
         self._answers = _Answers()
         self._fit: Fit | None = None
         self._problem: str | None = None
-        self._queue: list[int] = []
+        self._queue: list[tuple[int, str]] = []  # vertices, and why they are asked about
         self._coordinates: FloatArray | None = None
         self._doubts: Json | None = None
         self._n_doubted = 0
@@ -318,10 +318,10 @@ class Session:
             drawn = self._drawn(number, is_free)
             if drawn is not None:
                 return drawn, True, "Drawn at random, to estimate how many guesses are right."
-        for vertex in self._queue:
+        for vertex, reason in self._queue:
             index = int(self.things.of_vertices[vertex])
             if is_free(index):
-                return index, False, "Its label tells most about the others."
+                return index, False, reason
         drawn = self._drawn(number, is_free)
         if drawn is not None:
             return drawn, False, "Drawn at random, while better questions are being chosen."
@@ -486,10 +486,10 @@ class Session:
             labels = text_of(request, "labels")
             number = {name: code for code, name in enumerate(sorted(set(labels)))}
             codes[request["labelled"]] = [number[name] for name in labels]
+        # A number of labels that are asked together changes every ten: what is cut for one can be used again.
+        n_points = PREPARED - (codes >= 0).sum() % (PREPARED // 2) + min(len(self._answers.skipped), PREPARED)
         revision = np.array(-1) if request is None else request["revision"]
-        return {
-            "codes": codes, "n_points": np.array(PREPARED), "seed": np.array(self.seed), "revision": revision
-        }  # fmt: skip
+        return {"codes": codes, "n_points": n_points, "seed": np.array(self.seed), "revision": revision}
 
     def _refresh(self) -> None:
         """Have the classification and the questions follow the answers."""
@@ -510,7 +510,7 @@ class Session:
             elif kind == "doubt":
                 self._take_doubts(answer)
             elif kind == "next":
-                self._queue = answer["vertices"].tolist()
+                self._queue = list(zip(answer["vertices"].tolist(), text_of(answer, "reasons"), strict=True))
             elif kind == "map":
                 self._coordinates = answer["coordinates"]
         if kind == "map" and "problem" not in answer:

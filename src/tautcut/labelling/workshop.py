@@ -143,7 +143,9 @@ class Workshop:
             self._choosers[seed] = _chooser(self.graph, seed)
         codes = request["codes"]
         n_points = min(int(request["n_points"]), int((codes < 0).sum()))
-        return {"vertices": self._choosers[seed].next(codes, n_points)}
+        asked = self._choosers[seed].questions(codes, n_points) if n_points else []
+        reasons = as_text([f"{one.reason[:1].upper()}{one.reason[1:]}." for one in asked])
+        return {"vertices": np.array([one.vertex for one in asked], dtype=np.int64), "reasons": reasons}
 
     def map(self, request: Frame) -> Frame:
         """Where each vertex lies on a map."""
@@ -167,15 +169,22 @@ def _known(request: Frame, n_vertices: int) -> Array:
     return known_labels(texts)
 
 
+@dataclass(frozen=True)
+class _Drawn:
+    vertex: int
+    reason: str = "drawn at random"
+
+
 class _AtRandom:
     """Questions in a random order."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
 
-    def next(self, codes: IntArray, n_points: int) -> IntArray:
+    def questions(self, codes: IntArray, n_points: int) -> list[_Drawn]:
         free = np.flatnonzero(codes < 0)
-        return np.random.default_rng([self._seed, len(codes) - free.size]).permutation(free)[:n_points]
+        drawn = np.random.default_rng([self._seed, len(codes) - free.size]).permutation(free)[:n_points]
+        return [_Drawn(one) for one in drawn.tolist()]
 
 
 def _chooser(graph: Graph, seed: int) -> Any:
