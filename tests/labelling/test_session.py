@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from labelling_samples import N_PICTURES, draw_pictures, session_of
 from PIL import Image
 
+from labelling_samples import N_PICTURES, draw_pictures, session_of
 from tautcut.errors import InputError
 from tautcut.labelling.refits import as_text
 from tautcut.labelling.session import CHECK_EVERY, MAPPED, RefusedError, Session, _sample, checked_class

@@ -200,7 +200,10 @@ def _opened(path: Path) -> Any:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-        image = Image.open(path, formats=_DECODERS)
+        try:
+            image = Image.open(path, formats=_DECODERS)
+        except Image.DecompressionBombError as error:
+            raise ValueError(str(error)) from error
     if image.size[0] * image.size[1] > _MOST_PIXELS:
         image.close()
         raise ValueError(f"a picture of {image.size[0]} × {image.size[1]} pixels is too large")

@@ -250,7 +250,7 @@ class Kept:
     def get(self, what: str, key: str) -> dict[str, Array] | None:
         """The arrays, if they were made of the same."""
         try:
-            with np.load(self.path(what), allow_pickle=False) as stored:
+            with self.path(what).open("rb") as file, np.load(file, allow_pickle=False) as stored:
                 if str(stored["key"]) != key:
                     return None
                 return {name: stored[name] for name in stored.files if name != "key"}
