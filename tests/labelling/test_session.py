@@ -187,7 +187,7 @@ def test_a_line_that_no_session_wrote_is_refused(folder: Path, line: dict[str, A
         path = session.journal.path
     with path.open("a") as file:
         file.write(json.dumps(line) + "\n")
-    with pytest.raises(InputError, match="line 3 of .* is no answer"):
+    with pytest.raises(InputError, match=r"line 3 of .* is no answer"):
         session_of(folder)
 
 

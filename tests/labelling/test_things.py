@@ -120,7 +120,7 @@ def test_features_that_a_user_brings(tmp_path: Path) -> None:
 
 def test_ids_that_repeat_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("id,x,y\n" + "".join(f"{n % 5},{n},{n * n % 7}\n" for n in range(20)))
-    with pytest.raises(InputError, match="not distinct.*--id-column"):
+    with pytest.raises(InputError, match=r"not distinct.*--id-column"):
         things_of(tmp_path / "a.csv")
 
 
@@ -312,8 +312,8 @@ def test_only_what_lies_in_the_folder_is_listed_in_the_order_of_numbers(tmp_path
     (folder / "notes.txt").write_text("no picture")
     found = pictures.pictures_in(folder)
     assert list(found) == ["again.png", "p0.png", "p1.png", "sub/p9.png", "sub/p10.PNG"]
+    (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="is a folder without pictures"):
-        (tmp_path / "empty").mkdir()
         things_of(tmp_path / "empty")
 
 

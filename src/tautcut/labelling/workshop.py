@@ -17,15 +17,17 @@ from typing import Any
 
 import numpy as np
 
+from tautcut.acquisition import Acquisition
 from tautcut.algorithm.observers import Observer
 from tautcut.arrays import Array, FloatArray, IntArray
 from tautcut.errors import TautcutError
-from tautcut.estimators import MTVClassifier, encode_labels
+from tautcut.estimators import MTVClassifier
 from tautcut.formats import known_labels
 from tautcut.graph import Graph
 from tautcut.interrupts import end_with_parent
 from tautcut.labelling.refits import HURRY, SETTLE, Frame, as_text, graph_of, receive, send, text_of
 from tautcut.search.certainty import estimated_accuracy
+from tautcut.targets import encode_labels
 
 _SUSPICIOUS = 0.5  # of a label's edge weight goes to its own class, at least, where it is beyond doubt
 _MOST_SUSPICIOUS = 100
@@ -58,7 +60,7 @@ class Workshop:
         self.graph = graph
         self.hurried = 0  # the number of the newest request that is to be left for another
         self._last: _Fitted | None = None
-        self._choosers: dict[int, Any] = {}
+        self._choosers: dict[int, Acquisition] = {}
 
     def answer(self, request: Frame) -> Frame:
         """The answer to a request; a mistake is told in a sentence."""
@@ -140,7 +142,7 @@ class Workshop:
         """The vertices to ask about next, the most telling first."""
         seed = int(request["seed"])
         if seed not in self._choosers:
-            self._choosers[seed] = _chooser(self.graph, seed)
+            self._choosers[seed] = Acquisition(self.graph, rng=np.random.default_rng(seed))
         codes = request["codes"]
         n_points = min(int(request["n_points"]), int((codes < 0).sum()))
         asked = self._choosers[seed].questions(codes, n_points) if n_points else []
@@ -167,32 +169,6 @@ def _known(request: Frame, n_vertices: int) -> Array:
     for vertex, label in zip(request["labelled"].tolist(), text_of(request, "labels"), strict=True):
         texts[vertex] = label
     return known_labels(texts)
-
-
-@dataclass(frozen=True)
-class _Drawn:
-    vertex: int
-    reason: str = "drawn at random"
-
-
-class _AtRandom:
-    """Questions in a random order."""
-
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
-
-    def questions(self, codes: IntArray, n_points: int) -> list[_Drawn]:
-        free = np.flatnonzero(codes < 0)
-        drawn = np.random.default_rng([self._seed, len(codes) - free.size]).permutation(free)[:n_points]
-        return [_Drawn(one) for one in drawn.tolist()]
-
-
-def _chooser(graph: Graph, seed: int) -> Any:
-    try:
-        from tautcut.acquisition import Acquisition  # type: ignore[import-not-found]
-    except ImportError:
-        return _AtRandom(seed)
-    return Acquisition(graph, rng=np.random.default_rng(seed))
 
 
 def _encoded(known: Array) -> tuple[list[str], IntArray]:
