@@ -9,6 +9,7 @@ import csv
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -136,8 +137,7 @@ def read_labels(path: Path, ids: Array, unknown: Collection[str] = (), *, or_non
     places = _places(path, ids, "labels", "id and label")
     texts = [""] * len(ids)
     with unpacked(path) as plain, reading(path, "a table of id and label"):
-        for line, cell, label in _pairs(read_sheet(plain), path):
-            id_ = cell if cell in places else cell.strip()  # a name may begin with a blank
+        for line, id_, label in _pairs(read_sheet(plain), path):
             if id_ not in places:
                 raise InputError(f"line {line} of '{path}' labels {id_[:40]!r}, which is not an id of the input.")
             place = places[id_]
@@ -208,7 +208,9 @@ def _places(path: Path, ids: Array, what: str, columns: str) -> dict[str, int]:
     places = {str(one): place for place, one in enumerate(ids.tolist())}
     if len(places) < len(ids):
         raise InputError(f"the ids of the input are not distinct, so {what} cannot be joined to them. Rename them.")
-    return places
+    bare = Counter(one.strip() for one in places)
+    # Cells of a table have no blanks around them; names of files may.
+    return {one.strip(): place for one, place in places.items() if bare[one.strip()] == 1} | places
 
 
 def _all_rows(sheet: Sheet) -> Iterator[Line]:
@@ -230,7 +232,7 @@ def _pairs(sheet: Sheet, path: Path) -> Iterator[tuple[int, str, str]]:
     for line, cells in lines if has_header else chain([first], lines):
         if len(cells) != len(names):
             raise InputError(f"'{path}' is uneven or cut short: line {line} has {len(cells)} columns.")
-        yield line, _as_written(cells[id_]), _as_written(cells[label].strip())
+        yield line, _as_written(cells[id_].strip()), _as_written(cells[label].strip())
 
 
 def known_text(ids: Iterable[object], labels: Iterable[object]) -> str:
