@@ -4,6 +4,7 @@ session and its server, and says where they are; what happens on the page is the
 
 from __future__ import annotations
 
+import secrets
 import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -47,25 +48,20 @@ def label(
         shell.check_seed(common.seed)
         source.refuse_auto_smoothing("label")
         server = apart(_server_room)
-        listening = server.bound(port)
-        port = listening.getsockname()[1]
-        with common.bar() as bar:
-            things = apart(lambda: _things(source, common, bar))
-        session = apart(lambda: _session(things, labels, classes or (), journal, common))
-        with session:
-            import secrets
-
-            token = secrets.token_urlsafe(24)
-            settings = source.about("label", things.data, common.seed, {}, None)["settings"]
-            told = {"command": "classify", "file": source.file.name, "seed": common.seed} | settings
-            serving = server.server_of(server.application(session, port=port, token=token, settings=told))
-            session.start()
-            _serve(serving, listening, f"http://127.0.0.1:{port}/?token={token}", session, no_browser, common)
+        with server.bound(port) as listening:
+            with common.bar() as bar:
+                things = apart(lambda: _things(source, common, bar))
+            with apart(lambda: _session(things, labels, classes or (), journal, common)) as session:
+                port, token = listening.getsockname()[1], secrets.token_urlsafe(24)
+                settings = source.about("label", things.data, common.seed, {}, None)["settings"]
+                told = {"command": "classify", "file": source.file.name, "seed": common.seed} | settings
+                serving = server.server_of(server.application(session, port=port, token=token, settings=told))
+                address = f"http://127.0.0.1:{port}/?token={token}"
+                session.start()
+                _serve(serving, listening, address, session, common, opens=not no_browser)
 
 
-def _serve(
-    serving: Any, listening: Any, address: str, session: Session, no_browser: bool, common: Common
-) -> None:  # fmt: skip
+def _serve(serving: Any, listening: Any, address: str, session: Session, common: Common, *, opens: bool) -> None:
     """Serve until an interrupt, and say how to go on."""
     if common.as_json:
         told = {"command": "label", "address": address, "journal": str(session.journal.path)}
@@ -75,7 +71,7 @@ def _serve(
     for note in session.notes:
         common.say(note)
     common.say(f"Answers are kept in {session.journal.path}. Ctrl-C ends.")
-    if not no_browser:
+    if opens:
         webbrowser.open(address)
 
     def stop() -> None:
