@@ -89,8 +89,20 @@ def test_the_next_fit_starts_from_the_lower_energy(digits: tuple[Graph, Any]) ->
     agreeing = labels | {one: found(first)[one] for one in (200, 201)}
     warm = workshop.answer(request_of(agreeing, revision=2))
     cold = workshop.answer(request_of(agreeing, SETTLE, revision=3))
+    better = min((warm, cold), key=lambda answer: float(answer["energy"]))
     assert workshop._last is not None
-    assert workshop._last.energy == min(float(warm["energy"]), float(cold["energy"]))
+    assert workshop._last.labels.tolist() == better["labels"].tolist()
+
+
+def test_no_two_fits_in_a_row_start_from_the_last(digits: tuple[Graph, Any]) -> None:
+    graph, y = digits
+    workshop, labels = Workshop(graph), labels_of(y, 30)
+    first = found(workshop.answer(request_of(labels)))
+    settled = []
+    for number in range(4):
+        labels |= {200 + number: first[200 + number]}
+        settled.append(bool(workshop.answer(request_of(labels, revision=number))["is_settled"]))
+    assert settled == [False, True, False, True]
 
 
 def test_settling_is_left_when_something_else_is_asked(digits: tuple[Graph, Any]) -> None:

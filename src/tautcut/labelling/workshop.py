@@ -12,7 +12,7 @@ import threading
 import time
 import warnings
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,6 @@ class _Fitted:
     given: IntArray
     labels: IntArray
     memberships: FloatArray
-    energy: float
 
     def bears(self, names: list[str], given: IntArray) -> bool:
         """Whether it agrees with labels that only add to those it knew; a start from it cannot mislead then."""
@@ -60,6 +59,7 @@ class Workshop:
         self.graph = graph
         self.hurried = 0  # the number of the newest request that is to be left for another
         self._last: _Fitted | None = None
+        self._is_settled = False  # whether the last fit was from the labels alone
         self._choosers: dict[int, Acquisition] = {}
 
     def answer(self, request: Frame) -> Frame:
@@ -77,11 +77,15 @@ class Workshop:
         return {**answer, "kind": np.array(kind), "revision": request["revision"], "seconds": np.array(seconds)}
 
     def fit(self, request: Frame) -> Frame:
-        """The classification by the labels so far: from where the last one ended, if that agrees with them."""
+        """The classification by the labels so far: from where the last one ended, if that agrees with them.
+
+        Never twice in a row, so that what a start from the labels alone would find is not missed for long
+        (decision 0049).
+        """
         known = _known(request, self.graph.n_vertices)
         names, given = _encoded(known)
         last = self._last
-        if last is None or not last.bears(names, given):
+        if last is None or not self._is_settled or not last.bears(names, given):
             return self._told(self._fitted(known, "auto", request), request, is_settled=True)
         return self._told(self._fitted(known, last.memberships, request), request, is_settled=False)
 
@@ -102,13 +106,19 @@ class Workshop:
         )  # fmt: skip
 
     def _told(self, model: MTVClassifier, request: Frame, *, is_settled: bool) -> Frame:
-        """What the page is told of a fit; the one of the lowest energy by these labels is where the next one starts."""
+        """What the page is told of a fit; it is where the next one starts, unless one before has a lower energy."""
         result, names = model.result_, [str(one) for one in model.classes_.tolist()]
-        given = result.problem.labels
-        last = self._last
-        is_same = last is not None and last.names == names and np.array_equal(last.given, given)
-        if last is None or not is_same or model.energy_ <= last.energy:
-            self._last = _Fitted(names, given, result.partition.labels, model.memberships_, float(model.energy_))
+        given, last = result.problem.labels, self._last
+        self._is_settled = is_settled
+        is_worse = (
+            last is not None
+            and last.bears(names, given)
+            and result.problem.partition(last.labels).energy < result.partition.energy
+        )
+        if last is None or not is_worse:
+            self._last = _Fitted(names, given, result.partition.labels, model.memberships_)
+        else:
+            self._last = replace(last, given=given)
         n_right, n_wrong = request["checks"].tolist()
         accuracy = estimated_accuracy(result, n_right=n_right, n_wrong=n_wrong)
         return {
