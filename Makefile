@@ -17,7 +17,7 @@ PEERS := graphlearning==1.7.5 scikit-network leidenalg igraph networkx mtkahypar
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-interpreter test-faults fuzz lock audit lint bench bench-scale test-gpu bench-gpu docs clean
+.PHONY: help demo test test-interpreter test-faults test-label-kills fuzz lock audit lint bench bench-scale test-gpu bench-gpu docs clean
 
 help:  ## this list
 	@echo 'make TARGET [PYTHON=python3.12] [VENV=.venv] [ARGS="..."]'
@@ -42,6 +42,10 @@ test-interpreter: $(INTERPRETER_VENV)/.torch  ## the GPU's programs and whole fi
 # Signals at random moments of commands, and every step of every output failing in turn; what happened is in the log.
 test-faults: $(VENV)/.dev  ## 100 kills and interrupts (ARGS="--kills 500 --first 1000"), and outputs that fail
 	@PYTHONPATH=src NUMBA_CACHE_DIR='$(CURDIR)/build/numba-faults' $(BIN)/python tests/hostile/faults.py $(ARGS)
+
+# The labelling page is killed while two tabs answer, and has to know every answer that it acknowledged.
+test-label-kills: $(VENV)/.dev  ## 100 kills of the labelling page (ARGS="--kills 500 --first 1000")
+	@PYTHONPATH=src NUMBA_CACHE_DIR='$(CURDIR)/build/numba-faults' $(BIN)/python tests/hostile/labelling.py $(ARGS)
 
 fuzz: $(VENV)/.dev  ## fresh cases for the fuzzers: ARGS="--minutes 30"; one of them again: ARGS="--case cli:123"
 	@NUMBA_CACHE_DIR='$(CURDIR)/build/numba-fuzz' OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m hostile $(ARGS)

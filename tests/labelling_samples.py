@@ -30,7 +30,7 @@ def things_of(source: Path, n_neighbors: int = 4, **options: object) -> Things:
     """What `tautcut label` makes of a file or a folder."""
     kept = Kept(source)
     data = read(source, is_open=True, pixels=kept.pixels(), **options)  # type: ignore[arg-type]
-    made = kept.graph(data, {"n": n_neighbors}, lambda: _graph_of(data, n_neighbors))
+    made, _ = kept.graph(data, {"n": n_neighbors}, lambda: _graph_of(data, n_neighbors))
     return Things(source, data, made, kept)
 
 

@@ -22,6 +22,10 @@ ROOT = Path(__file__).resolve().parents[2]
 KEPT = ROOT / "build" / "fuzz"
 RECORDS = ROOT / "docs" / "results" / "fuzz.jsonl"
 PAGE = ROOT / "docs" / "security.md"
+KILLS = {
+    "faults": "Kills and failing outputs (`make test-faults`)",
+    "label": "Kills of the labelling page (`make test-label-kills`)",
+}
 BEGIN, END = "<!-- fuzz: written from docs/results/fuzz.jsonl by `make fuzz` -->", "<!-- /fuzz -->"
 FRESH = 1_000_000  # below are the fixed numbers of the suite
 _TOLD_EVERY = 15.0  # seconds
@@ -112,23 +116,23 @@ def recorded() -> list[RunRecord]:
 
 
 def block(records: list[RunRecord]) -> str:
-    """The last campaign of each fuzzer, as a table, and the last run of faults."""
+    """The last campaign of each fuzzer, as a table, and the last kills."""
     if not records:
         return "No campaign is recorded yet."
     last = {record.data: record for record in records}
-    faults = last.pop("faults", None)
+    kills = [last.pop(name) for name in KILLS if name in last]
     days = sorted({record.created[:10] for record in last.values()})
     commits = sorted({(record.commit or "unknown")[:12] for record in last.values()})
     told = f"Recorded {' and '.join(days)}, at commit {' and '.join(commits)}:"
     found = [f"- `{record.data}`: {record.status}" for record in last.values() if record.status != "nothing failed"]
     parts = [told, table(HEAD, [row_of(record) for record in last.values()]), "\n".join(found)]
-    return "\n\n".join([*filter(None, parts), *([told_of(faults)] if faults else [])])
+    return "\n\n".join([*filter(None, parts), *map(told_of, kills)])
 
 
-def told_of(faults: RunRecord) -> str:
-    """The counts of `make test-faults`."""
-    counts = "; ".join(f"{what.replace('WRONG', 'wrong')}: {count:.0f}" for what, count in faults.measures.items())
-    return f"Kills and failing outputs (`make test-faults`), at commit {(faults.commit or 'unknown')[:12]}: {counts}."
+def told_of(kills: RunRecord) -> str:
+    """The counts of kills."""
+    counts = "; ".join(f"{what.replace('WRONG', 'wrong')}: {count:.0f}" for what, count in kills.measures.items())
+    return f"{KILLS[kills.data]}, at commit {(kills.commit or 'unknown')[:12]}: {counts}."
 
 
 if __name__ == "__main__":

@@ -113,6 +113,9 @@ WILD = (
     Option("--method", 0.1, ("exact", "approximate", "x")),
     Option("--smooth", 0.1, ("1", "5", "36", "1000000", "0", "-1", "2.5", "x", "")),
     Option("--seed", 0.15, ("0", "1", "-1", "4294967296", "18446744073709551616", "1" + "0" * 40, "x")),
+    Option("--text", 0.05, ("f0", "name", "id", "label", "x", "")),
+    Option("--pictures", 0.05, ("f0", "name", "x", "")),
+    Option("--features", 0.03, (".", "none.npy", "none.csv", "/dev/null", "")),
 )  # fmt: skip
 WILD_NUMBERS = ("2", "2", "2", "2", "3", "1", "36", "35", "0", "-1", "1000000", "2.5", "x", "auto", "auto")
 

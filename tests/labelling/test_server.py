@@ -75,13 +75,30 @@ def test_nothing_is_told_without_the_token(stranger: Client, path: str, headers:
 
 
 def test_the_address_with_the_token_gives_a_cookie_that_scripts_and_other_pages_do_not_get(stranger: Client) -> None:
-    answer = stranger.get("/", params={"token": TOKEN}, headers={"sec-fetch-site": "cross-site"})
+    answer = stranger.get("/", params={"token": TOKEN})
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
     cookie = answer.headers["set-cookie"]
     assert cookie.startswith(f"tautcut-{PORT}={TOKEN};")
     assert "HttpOnly" in cookie
     assert "samesite=strict" in cookie.lower()
     assert stranger.get("/api/state").status_code == 200
+
+
+def test_a_link_from_elsewhere_opens_the_page_by_a_step_of_its_own(stranger: Client) -> None:
+    answer = stranger.get("/", params={"token": TOKEN}, headers={"sec-fetch-site": "cross-site"})
+    assert answer.status_code == 200
+    assert "url=/" in answer.text
+    assert TOKEN not in answer.text
+    assert stranger.get("/api/state").status_code == 200
+
+
+def test_a_ticket_opens_the_page_once(session: Session) -> None:
+    app = server.application(session, port=PORT, token=TOKEN, ticket="once")
+    first, second = (Client(app, f"127.0.0.1:{PORT}") for _ in range(2))
+    assert first.get("/api/state", params={"token": "once"}).status_code == 403
+    assert first.get("/", params={"token": "once"}).status_code == 303
+    assert first.get("/api/state").status_code == 200
+    assert second.get("/", params={"token": "once"}).status_code == 403
 
 
 @pytest.mark.parametrize(

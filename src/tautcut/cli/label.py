@@ -5,7 +5,9 @@ session and its server, and says where they are; what happens on the page is the
 from __future__ import annotations
 
 import secrets
+import threading
 import webbrowser
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -52,17 +54,20 @@ def label(
             with common.bar() as bar:
                 things = apart(lambda: _things(source, common, bar))
             with apart(lambda: _session(things, labels, classes or (), journal, common)) as session:
-                port, token = listening.getsockname()[1], secrets.token_urlsafe(24)
+                port, token, ticket = listening.getsockname()[1], *(secrets.token_urlsafe(24) for _ in range(2))
                 settings = source.about("label", things.data, common.seed, {}, None)["settings"]
                 told = {"command": "classify", "file": source.file.name, "seed": common.seed} | settings
-                serving = server.server_of(server.application(session, port=port, token=token, settings=told))
-                address = f"http://127.0.0.1:{port}/?token={token}"
+                page = server.application(session, port=port, token=token, ticket=ticket, settings=told)
                 session.start()
-                _serve(serving, listening, address, session, common, opens=not no_browser)
+                address = f"http://127.0.0.1:{port}/?token="
+                _tell(address + token, session, common)
+                _serve(server.server_of(page), listening, None if no_browser else address + ticket)
+                labels_kept = f"{session.state()['n_labelled']:,} labels are in {session.journal.path}"
+        shell.say(f"tautcut: ended; {labels_kept}. The same command goes on from there.")
 
 
-def _serve(serving: Any, listening: Any, address: str, session: Session, common: Common, *, opens: bool) -> None:
-    """Serve until an interrupt, and say how to go on."""
+def _tell(address: str, session: Session, common: Common) -> None:
+    """Say where the page is, and where answers are kept."""
     if common.as_json:
         told = {"command": "label", "address": address, "journal": str(session.journal.path)}
         shell.print_json(told | {"n_things": len(session.things.names), "kind": session.things.kind})
@@ -71,8 +76,12 @@ def _serve(serving: Any, listening: Any, address: str, session: Session, common:
     for note in session.notes:
         common.say(note)
     common.say(f"Answers are kept in {session.journal.path}. Ctrl-C ends.")
-    if opens:
-        webbrowser.open(address)
+
+
+def _serve(serving: Any, listening: Any, opened: str | None) -> None:
+    """Serve until an interrupt; a browser is sent to the address that is to be opened."""
+    if opened is not None:
+        threading.Thread(target=_open, args=(opened,), daemon=True).start()
 
     def stop() -> None:
         serving.should_exit = True
@@ -81,9 +90,14 @@ def _serve(serving: Any, listening: Any, address: str, session: Session, common:
         apart(lambda: serving.run(sockets=[listening]), stop)
     except KeyboardInterrupt:
         serving.force_exit = True
-    n_labelled = session.state()["n_labelled"]
-    journal = session.journal.path
-    shell.say(f"tautcut: ended; {n_labelled:,} labels are in {journal}. The same command goes on from there.")
+
+
+def _open(address: str) -> None:
+    """Have the user's browser open the page; one that would take over the terminal is left alone."""
+    with suppress(webbrowser.Error, OSError):
+        browser = webbrowser.get()
+        if type(browser) is not webbrowser.GenericBrowser:
+            browser.open(address)
 
 
 def _server_room() -> Any:
@@ -107,7 +121,11 @@ def _things(source: Source, common: Common, bar: ProgressBar | None) -> Things:
     settings = {name: getattr(source, name) for name in _IN_GRAPH}
     if settings["method"] != "exact":
         settings["seed"] = common.seed  # draws what is approximate
-    graph = kept.graph(data, settings, lambda: source.graph_of(data, common, bar=bar)[0])
+    graph, is_made = kept.graph(data, settings, lambda: source.graph_of(data, common, bar=bar)[0])
+    if not is_made:
+        common.say(
+            f"'{source.file}' holds {data.summary}. {' '.join(data.notes)} Its graph was kept by an earlier start."
+        )
     if kept.problem is not None:
         common.say(kept.problem)
     return Things(source.file, data, graph, kept)

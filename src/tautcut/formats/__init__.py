@@ -121,6 +121,7 @@ def read(
     if kind is not None:
         one_of("kind", kind, KINDS)
     one_of("missing", missing, MISSING_WAYS)
+    _check_shown(path, text_column, picture_column)
     chosen = None if columns is None else tuple(columns)
     more = {"keep": tuple(keep), "without": tuple(without), "missing_words": tuple(missing_words)}
     brought = None if features is None else _brought(features)
@@ -134,6 +135,15 @@ def read(
     with unpacked(path) as plain:
         data = _READERS[inner_suffix(path)](plain, selection)
         return weighed(settled(_with_brought(data, brought, features), missing), path)
+
+
+def _check_shown(path: Path, text_column: str | None, picture_column: str | None) -> None:
+    """Refuse a column of texts or pictures where there are no columns, or both."""
+    asked = [one for one in (text_column, picture_column) if one is not None]
+    if len(asked) == 2:
+        raise InputError(f"rows are compared by texts or by pictures: found both, {asked[0]!r} and {asked[1]!r}.")
+    if asked and (path.is_dir() or inner_suffix(path) not in _TABLES):
+        raise InputError(f"'{path}' has no column {asked[0]!r}: texts and pictures are named in {', '.join(_TABLES)}.")
 
 
 def _brought(path: str | os.PathLike[str]) -> Features:
@@ -173,6 +183,7 @@ def check_source(path: str | os.PathLike[str]) -> Path:
     return path
 
 
+_TABLES = (".csv", ".tsv", ".txt", ".dat", ".data", ".xlsx", ".xls", ".ods", ".parquet")
 _READERS: dict[str, Callable[[Path, Selection], Data]] = {
     **dict.fromkeys((".csv", ".tsv", ".txt", ".dat", ".data"), read_text_or_edges),
     **dict.fromkeys((".xlsx", ".xls", ".ods"), read_spreadsheet),

@@ -44,7 +44,7 @@ _EVEN = 0.9  # of the steps of a run are alike; some are not once rows were dele
 class Roles:
     """Which columns, by position, are ids, labels, masses and features.
 
-    `excluded` look like labels, `kept` stay features.
+    `excluded` look like labels, `kept` stay features, and `shown` is what rows are compared by instead of them.
     """
 
     names: tuple[str, ...]
@@ -54,11 +54,12 @@ class Roles:
     features: tuple[int, ...]
     excluded: tuple[int, ...]
     kept: frozenset[int]
+    shown: int | None = None
 
     @property
     def texts(self) -> set[int]:
         """Columns that are kept as they are written."""
-        return {position for position in (self.id, self.label) if position is not None}
+        return {position for position in (self.id, self.label, self.shown) if position is not None}
 
     @property
     def masses(self) -> set[int]:
@@ -186,11 +187,13 @@ def assign(names: tuple[str, ...], selection: Selection, path: Path) -> Roles:
     by_name = (j for j, name in enumerate(names) if name.casefold() in ID_NAMES and j not in taken)
     id_ = _position(names, selection.id_column, path) if selection.id_column else next(by_name, None)
     label = None if selection.label_column is None else _position(names, selection.label_column, path)
+    asked = selection.picture_column or selection.text_column
+    shown = None if asked is None else _position(names, asked, path)
     others = range(len(names)) if chosen is None else dict.fromkeys([*chosen, *sorted(kept)])
-    free = [j for j in others if j not in (id_, label, mass) and j not in without]
+    free = [j for j in others if j not in (id_, label, mass, shown) and j not in without]
     excluded = tuple(j for j in free if j not in fixed and names[j].casefold() in LABEL_NAMES)
     left_out = frozenset(excluded)
-    return Roles(names, id_, label, mass, tuple(j for j in free if j not in left_out), excluded, fixed)
+    return Roles(names, id_, label, mass, tuple(j for j in free if j not in left_out), excluded, fixed, shown)
 
 
 def _chosen(names: tuple[str, ...], asked: Iterable[str], path: Path) -> list[int]:
@@ -229,8 +232,8 @@ def assemble(table: Table, roles: Roles, selection: Selection) -> Data:
         keys = []
     id_ = roles.id if roles.id is not None else next(iter(keys), None)
     if id_ is None:
-        is_text = shown is not None and not shown.is_picture
-        id_ = next((j for j in words if columns[j].is_distinct and not (is_text and shown and j == shown.column)), None)
+        text = None if shown is None or shown.is_picture else shown.column
+        id_ = next((j for j in words if columns[j].is_distinct and j != text), None)
     ids: Array = np.arange(table.n_rows) if id_ is None else whole_numbers(table.texts([id_])[id_])
     left_out = frozenset(keys)
     features = [j for j in numeric if j not in left_out]
@@ -248,7 +251,8 @@ def assemble(table: Table, roles: Roles, selection: Selection) -> Data:
     for place, j in enumerate(features):
         matrix[:, place] = columns[j].values
     labels = None if roles.label is None else as_texts(table.texts([roles.label])[roles.label])
-    beside = [*roles.unused, *(j for j in words if j != id_)][: 2 * _MOST_UNUSED]
+    is_seen = {id_, None if shown is None else shown.column}
+    beside = [*roles.unused, *(j for j in words if j not in is_seen)][: 2 * _MOST_UNUSED]
 
     def others() -> Mapping[str, Array]:
         texts = table.texts(beside)
@@ -273,11 +277,10 @@ def shown_column(
     table: Table, roles: Roles, selection: Selection, words: Sequence[int], n_numbers: int
 ) -> ShownColumn | None:
     """The column of texts or pictures that rows are compared by: the one asked for, or the one that looks like it."""
-    asked = selection.picture_column or selection.text_column
-    if asked is not None:
-        column = _position(roles.names, asked, selection.folder)
-        is_picture = selection.picture_column is not None
-        return ShownColumn(column, is_picture, f"Compared by the {'pictures' if is_picture else 'words'} in {asked!r}.")
+    if roles.shown is not None:
+        is_picture, name = selection.picture_column is not None, roles.names[roles.shown]
+        why = f"Compared by the {'pictures that column' if is_picture else 'words in column'} {name!r}"
+        return ShownColumn(roles.shown, is_picture, f"{why}{' names' if is_picture else ''}.")
     if not selection.is_open or selection.columns is not None:
         return None
     texts = {j: cells for j, cells in table.texts(list(words)).items() if j in words} if words else {}

@@ -48,6 +48,7 @@ _TYPES = {
     ".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }  # fmt: skip
+_ONWARDS = '<!doctype html><meta http-equiv="refresh" content="0;url=/"><title>tautcut</title><a href="/">The page</a>'
 _SKIPPED = re.compile(r"\d{1,9}(,\d{1,9}){0,999}")
 
 
@@ -60,8 +61,13 @@ def asset_names() -> dict[str, Any]:
     return found
 
 
-def application(session: Session, *, port: int, token: str, settings: Mapping[str, Any] | None = None) -> ASGIApp:
-    """The page of a session, as it is served on a port to whoever has the token."""
+def application(
+    session: Session, *, port: int, token: str, ticket: str | None = None, settings: Mapping[str, Any] | None = None
+) -> ASGIApp:
+    """The page of a session, as it is served on a port to whoever has the token.
+
+    `ticket` opens it once: what starts a browser shows its arguments to every user of the machine.
+    """
     pages = _Pages(session, settings or {})
     routes = [
         Route("/", pages.page, methods=["GET"]),
@@ -79,14 +85,14 @@ def application(session: Session, *, port: int, token: str, settings: Mapping[st
     handlers: Any = {HTTPException: _told, TautcutError: _refused}
     app = Starlette(routes=routes, exception_handlers=handlers)
     app.router.redirect_slashes = False
-    return Guard(app, port=port, token=token)
+    return Guard(app, port=port, token=token, ticket=ticket)
 
 
 class Guard:
     """Lets through what comes from the page's own person, and gives every answer its headers."""
 
-    def __init__(self, app: ASGIApp, *, port: int, token: str) -> None:
-        self._app, self._token, self._cookie = app, token, f"tautcut-{port}"
+    def __init__(self, app: ASGIApp, *, port: int, token: str, ticket: str | None = None) -> None:
+        self._app, self._token, self._ticket, self._cookie = app, token, ticket, f"tautcut-{port}"
         self._hosts = {f"{name}:{port}" for name in (HOST, "localhost")}
         if port == 80:
             self._hosts |= {HOST, "localhost"}
@@ -117,15 +123,16 @@ class Guard:
         origin = request.headers.get("origin")
         if origin is not None and origin.lower() != f"http://{hosts[0].lower()}":
             return JSONResponse({"error": "another page may not ask this server."}, 403)
-        site = request.headers.get("sec-fetch-site")
-        if site not in (None, "same-origin", "none"):
-            # A link from elsewhere may open the page, by its token; it may ask for nothing else.
-            is_visit = request.method == "GET" and request.url.path == "/" and "token" in request.query_params
-            if not is_visit:
-                return JSONResponse({"error": "another page may not ask this server."}, 403)
+        is_from_elsewhere = request.headers.get("sec-fetch-site") not in (None, "same-origin", "none")
         given = request.query_params.get("token")
+        is_visit = request.method == "GET" and request.scope["path"] == "/" and given is not None
+        if is_from_elsewhere and not is_visit:  # a link may open the page, by its token, and nothing else
+            return JSONResponse({"error": "another page may not ask this server."}, 403)
         if given is not None:
-            if not _same(given, self._token):
+            is_ticket = is_visit and self._ticket is not None and _same(given, self._ticket)
+            if is_ticket:
+                self._ticket = None
+            elif not _same(given, self._token):
                 return JSONResponse({"error": "the token is wrong. Open the address that tautcut label printed."}, 403)
         elif not _same(request.cookies.get(self._cookie, ""), self._token):
             return JSONResponse(
@@ -137,11 +144,13 @@ class Guard:
             kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
             if kind != "application/json":
                 return JSONResponse({"error": "answers are sent as application/json."}, 415)
-        if given is not None and request.method == "GET" and request.url.path == "/":
-            redirect = RedirectResponse("/", 303)
-            redirect.set_cookie(self._cookie, self._token, httponly=True, samesite="strict", path="/")
-            return redirect
-        return None
+        return self._let_in(is_from_elsewhere) if is_visit else None
+
+    def _let_in(self, is_from_elsewhere: bool) -> Response:
+        """The cookie, and on to the page; a browser keeps the cookie from where a link elsewhere leads, but once."""
+        answer = Response(_ONWARDS, media_type="text/html") if is_from_elsewhere else RedirectResponse("/", 303)
+        answer.set_cookie(self._cookie, self._token, httponly=True, samesite="strict", path="/")
+        return answer
 
 
 class _TooLargeError(Exception):

@@ -251,7 +251,7 @@ class Kept:
         """The arrays, if they were made of the same."""
         try:
             with self.path(what).open("rb") as file, np.load(file, allow_pickle=False) as stored:
-                if str(stored["key"]) != key:
+                if not _is_own(file.fileno()) or str(stored["key"]) != key:
                     return None
                 return {name: stored[name] for name in stored.files if name != "key"}
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
@@ -274,8 +274,9 @@ class Kept:
             key = _digest(*("" if path is None else _stat(path) for path in paths))
             stored = self.get("pixels", key)
             if stored is not None:
-                shape = tuple(stored["shape"].tolist())
-                return Bitmaps(stored["values"], stored["is_picture"], shape)
+                found = Bitmaps(stored["values"], stored["is_picture"], tuple(stored["shape"].tolist()))
+                if found.values.shape == (found.is_picture.sum(), np.prod(found.shape)):
+                    return found
             found = bitmaps(paths, progress)
             self.put(
                 "pixels", key, values=found.values, is_picture=found.is_picture, shape=np.array(found.shape)
@@ -284,20 +285,20 @@ class Kept:
 
         return made
 
-    def graph(self, data: Data, settings: Mapping[str, Any], make: Callable[[], Graph]) -> Graph:
-        """The graph of the data by these settings, or the one that was made of the same."""
+    def graph(self, data: Data, settings: Mapping[str, Any], make: Callable[[], Graph]) -> tuple[Graph, bool]:
+        """The graph of the data by these settings, and whether it was made: one that was made of the same is found."""
         if isinstance(data.content, Graph) and not settings.get("smooth"):
-            return make()
+            return make(), True
         key = _digest(json.dumps(settings, sort_keys=True, default=str), _content_digest(data))
         stored = self.get("graph", key)
         if stored is not None:
-            W = sp.csr_matrix((stored["weights"], stored["indices"], stored["indptr"]))
-            graph = Graph.from_any(sp.csr_matrix(W, shape=(len(stored["indptr"]) - 1,) * 2))
-            return graph.with_masses(stored["masses"]) if "masses" in stored else graph
+            parts = (stored["weights"], stored["indices"], stored["indptr"])
+            graph = Graph.from_any(sp.csr_matrix(parts, shape=(len(data.ids),) * 2))
+            return (graph.with_masses(stored["masses"]) if "masses" in stored else graph), False
         graph = make()
         masses = {"masses": graph.masses} if graph.has_masses else {}
         self.put("graph", key, weights=graph.weights, indices=graph.indices, indptr=graph.indptr, **masses)
-        return graph
+        return graph, True
 
 
 def _digest(*parts: str | bytes | memoryview) -> str:
@@ -323,6 +324,11 @@ def _content_digest(data: Data) -> str:
         parts.append(data.masses)
     told = "".join(f"{part.dtype}{part.shape}" for part in parts)
     return _digest(told, *(np.ascontiguousarray(part).view(np.uint8).data for part in parts))
+
+
+def _is_own(file: int) -> bool:
+    """Whether a file is the user's: what others left in a shared folder is not believed."""
+    return not hasattr(os, "getuid") or os.fstat(file).st_uid == os.getuid()
 
 
 def _stat(path: Path) -> str:
