@@ -343,6 +343,6 @@ def server_of(app: ASGIApp) -> uvicorn.Server:
     """The server of an application: it is run on a socket, and ends soon after its `should_exit` is set."""
     config = uvicorn.Config(
         app, log_level="error", access_log=False, server_header=False, lifespan="off", timeout_graceful_shutdown=1,
-        limit_concurrency=200, ws="none", http="h11", loop="asyncio",
+        timeout_keep_alive=120, limit_concurrency=200, ws="none", http="h11", loop="asyncio",
     )  # fmt: skip
     return uvicorn.Server(config)
