@@ -6,7 +6,9 @@ outside the folder is never opened, whatever links lead there, and one too large
 from __future__ import annotations
 
 import io
+import os
 import re
+import stat
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -92,13 +94,25 @@ def pictures_in(folder: Path) -> dict[str, Path]:
     """
     root = folder.resolve(strict=True)
     found = {}
-    for path in folder.rglob("*"):
-        name = path.relative_to(folder)
-        is_named_so = path.suffix.lower() in SUFFIXES and not any(part.startswith(".") for part in name.parts)
-        real = inside(root, name.as_posix()) if is_named_so else None
-        if real is not None:
-            found[name.as_posix().encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")] = real
+    for place, folders, names in os.walk(root):  # which follows no link
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for name in names:
+            path = Path(place, name)
+            is_listed = path.suffix.lower() in SUFFIXES and not name.startswith(".")
+            real = _in_folder(path, root) if is_listed else None
+            if real is not None:
+                told = path.relative_to(root).as_posix().encode("utf-8", "surrogateescape")
+                found[told.decode("utf-8", "backslashreplace")] = real
     return {name: found[name] for name in sorted(found, key=lambda name: (natural(name), name))}
+
+
+def _in_folder(path: Path, root: Path) -> Path | None:
+    """The file at a path below the root, whose folders are no links; where it is one itself, what it leads to."""
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return None
+    return path if stat.S_ISREG(mode) else inside(root, str(path)) if stat.S_ISLNK(mode) else None
 
 
 def natural(name: str) -> list[tuple[int, int | str]]:
