@@ -118,7 +118,9 @@ def write_page(
 
 def render(content: Json) -> bytes:
     """The page that shows this content, in UTF-8."""
-    style, script, template = (_asset(name) for name in ("page.css", "page.js", "page.html"))
+    style = asset("look.css") + asset("page.css")
+    script = asset("drawing.js") + asset("page.js")
+    template = asset("page.html")
     policy = (
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
@@ -137,7 +139,8 @@ def embedded(content: Json) -> str:
     return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_ESCAPES)
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """A file of this room's assets; `look.css` and `drawing.js` are what other pages of tautcut can share."""
     return (files("tautcut.report") / "assets" / name).read_text(encoding="utf-8")
 
 

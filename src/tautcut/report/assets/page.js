@@ -2,79 +2,30 @@
 (() => {
   // ---------------------------------------------------------------- small things
 
+  const {
+    byId, clamp, el, svg, count, counted, number, percent, fixed, COLOURS, SHAPES, markOf, themeButton, resolved, mapOn,
+  } = tautcut;
   const pristine = document.documentElement.cloneNode(true); // what a saved copy of this page is made from
   const data = JSON.parse(document.getElementById("data").textContent);
   const { summary, clusters, shown } = data;
   for (const cluster of clusters) cluster.label ??= cluster.name; // the name can be changed, the label stays
   const [noun, nouns] = summary.nouns; // "cluster", "clusters"; where labels were given, "class", "classes"
   const Noun = noun[0].toUpperCase() + noun.slice(1);
-  const COLOURS = 10; // as in the style sheet
-  const SHAPES = [
-    // unit shapes, centred; clusters beyond the tenth share a colour and differ in shape
-    null,
-    [
-      [-0.9, -0.9],
-      [0.9, -0.9],
-      [0.9, 0.9],
-      [-0.9, 0.9],
-    ],
-    [
-      [0, -1.2],
-      [1.1, 0.8],
-      [-1.1, 0.8],
-    ],
-    [
-      [0, -1.25],
-      [1.25, 0],
-      [0, 1.25],
-      [-1.25, 0],
-    ],
-  ];
-  const byId = (id) => document.getElementById(id);
-  const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
   const colourOf = (r) => `var(--c${clusters[r].colour})`;
+  // Clusters beyond the tenth share a colour and differ in shape.
   const shapeOf = (r) => SHAPES[Math.floor(r / COLOURS) % SHAPES.length];
 
-  // Text only ever enters the page through `append` and `textContent`: nothing in the data is read as HTML.
-  const el = (tag, attributes = {}, ...children) => {
-    const node = document.createElement(tag);
-    for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-    node.append(...children.filter((child) => child !== null));
-    return node;
-  };
-  const svg = (tag, attributes = {}, ...children) => {
-    const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-    node.append(...children);
-    return node;
-  };
   const marked = (node, r) => {
     node.style.setProperty("--mark", colourOf(r));
     node.dataset.cluster = r;
     return node;
   };
 
-  const count = (n) => n.toLocaleString("en-US");
-  const counted = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
-  const number = (x, digits = 4) =>
-    x === null ? "infinite" : x.toLocaleString("en-US", { maximumSignificantDigits: digits });
-  const percent = (share) => {
-    const value = 100 * share;
-    if (value > 0 && value < 0.05) return "< 0.1 %";
-    return `${value.toLocaleString("en-US", { minimumFractionDigits: 1, maximumFractionDigits: 1 })} %`;
-  };
-  const fixed = (x) => x.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
   const nameOf = (point) => point.id ?? `#${point.vertex}`;
   const hasMasses = summary.mass !== undefined;
   const weightUnit = summary.is_unweighted ? "edges" : "edge weight";
 
-  const mark = (r) => {
-    const shape = shapeOf(r);
-    const body = shape === null ? svg("circle", { r: 1.1 }) : svg("polygon", { points: shape.join(" ") });
-    const node = svg("svg", { viewBox: "-1.2 -1.2 2.4 2.4", class: "mark", "aria-hidden": "true" }, body);
-    node.style.setProperty("--mark", colourOf(r));
-    return node;
-  };
+  const mark = (r) => markOf(shapeOf(r), colourOf(r));
   // Whatever says the name of a cluster says it again when the name changes, in place: nothing else is drawn anew.
   let sayers = [];
   const says = (node, what, words) => {
@@ -590,50 +541,21 @@
   };
 
   const canvas = byId("canvas");
-  const extent = { x: Math.max(...sampled(points.x), 1), y: Math.max(...sampled(points.y), 1) };
-  const view = { zoom: 1, x: 0.5, y: 0.5 };
   let current = null; // the point that hover, keyboard or the list has picked
 
-  // Math.max has as many arguments as the stack holds; the largest value of many is found in blocks.
-  function sampled(values) {
-    const most = [];
-    for (let i = 0; i < values.length; i += 4096) most.push(Math.max(...values.subarray(i, i + 4096)));
-    return most;
-  }
-
-  const frame = () => {
-    const [width, height] = [canvas.clientWidth, canvas.clientHeight];
-    const margin = 32;
-    const fit = Math.min((width - 2 * margin) / extent.x, (height - 2 * margin) / extent.y) * view.zoom;
-    const place = (i) => [
-      width / 2 + (points.x[i] - view.x * extent.x) * fit,
-      height / 2 - (points.y[i] - view.y * extent.y) * fit,
-    ];
-    return { width, height, fit, place };
+  let isDue = false;
+  const redraw = () => {
+    if (isDue) return;
+    isDue = true;
+    requestAnimationFrame(() => {
+      isDue = false;
+      drawMap();
+      map.placeTip(byId("tip"), current);
+    });
   };
-
-  const resolved = (() => {
-    // canvas knows no CSS variables: a probe element turns them into colours
-    const probe = el("span", { hidden: "" });
-    document.body.append(probe);
-    return (colour) => {
-      probe.style.color = colour;
-      return getComputedStyle(probe).color;
-    };
-  })();
-
-  const radius = () => clamp(70 / Math.sqrt(points.n), 1.4, 4.5) * Math.sqrt(view.zoom);
-  const trace = (context, shape, x, y, r) => {
-    if (shape === null) {
-      context.moveTo(x + r, y);
-      context.arc(x, y, r, 0, 2 * Math.PI);
-      return;
-    }
-    shape.forEach(([dx, dy], k) =>
-      k ? context.lineTo(x + r * dx, y + r * dy) : context.moveTo(x + r * dx, y + r * dy),
-    );
-    context.closePath();
-  };
+  const isReachable = (i) => chosen === null || points.cluster[i] === chosen;
+  const map = mapOn(canvas, { redraw, isReachable });
+  map.show(points, drawn);
 
   const drawEdges = (context, place) => {
     context.beginPath();
@@ -647,15 +569,6 @@
     context.globalAlpha = points.edges.length > 16000 ? 0.1 : 0.2;
     context.lineWidth = 0.6;
     context.stroke();
-  };
-
-  const fillPoints = (context, few, shape, colour, place, isFaint) => {
-    const size = radius();
-    context.beginPath();
-    for (const i of few) trace(context, shape, ...place(i), size);
-    context.fillStyle = isFaint ? resolved("var(--faint)") : colour;
-    context.globalAlpha = isFaint ? 0.45 : 0.88;
-    context.fill();
   };
 
   // What the map is coloured by: clusters, confidence, or a column; numbers by a scale, categories by the ten colours.
@@ -736,81 +649,32 @@
     });
   };
 
-  const median = (values) => values.sort((a, b) => a - b)[values.length >> 1];
-  const centres = members.map((few) =>
-    few.length === 0 ? null : { x: median(few.map((i) => points.x[i])), y: median(few.map((i) => points.y[i])) },
-  );
-  const drawNames = (context, { width, height, fit }) => {
-    context.globalAlpha = 1;
-    context.font = `600 13px ${getComputedStyle(document.body).fontFamily}`;
-    context.textAlign = "center";
-    context.textBaseline = "middle";
-    context.lineJoin = "round";
-    context.lineWidth = 4;
+  const centres = members.map(map.centreOf);
+  const drawNames = (context) =>
     centres.forEach((centre, r) => {
       if (centre === null || (chosen !== null && chosen !== r)) return;
-      const at = [width / 2 + (centre.x - view.x * extent.x) * fit, height / 2 - (centre.y - view.y * extent.y) * fit];
-      const name = clusters[r].name.length > 16 ? `${clusters[r].name.slice(0, 15)}…` : clusters[r].name;
-      context.strokeStyle = resolved("var(--raised)");
-      context.strokeText(name, ...at);
-      context.fillStyle = resolved("var(--ink)");
-      context.fillText(name, ...at);
+      const { name } = clusters[r];
+      map.write(context, centre, name.length > 16 ? `${name.slice(0, 15)}…` : name);
     });
-  };
 
   const drawMap = () => {
-    const shape = frame();
-    const density = window.devicePixelRatio || 1;
-    canvas.width = Math.round(shape.width * density);
-    canvas.height = Math.round(shape.height * density);
-    const context = canvas.getContext("2d");
-    context.scale(density, density);
-    if (byId("edges").checked) drawEdges(context, shape.place);
+    const context = map.cleared();
+    if (byId("edges").checked) drawEdges(context, map.frame().place);
     const isFaint = (i) => chosen !== null && points.cluster[i] !== chosen;
     const groups = coloured();
     if (chosen !== null)
-      for (const { few, shape: form } of groups) fillPoints(context, few.filter(isFaint), form, "", shape.place, true);
-    for (const { few, shape: form, colour } of groups)
-      fillPoints(context, chosen === null ? few : few.filter((i) => !isFaint(i)), form, colour, shape.place, false);
-    drawNames(context, shape);
-    drawBox(context, shape);
+      for (const { few, shape } of groups) map.fill(context, few.filter(isFaint), { shape, isFaint: true });
+    for (const { few, shape, colour } of groups)
+      map.fill(context, chosen === null ? few : few.filter((i) => !isFaint(i)), { shape, colour });
+    drawNames(context);
+    drawBox(context);
     if (current !== null) {
       const r = points.cluster[current];
-      if (drawnAt[current] < 0) fillPoints(context, [current], shapeOf(r), resolved(colourOf(r)), shape.place, false);
-      context.beginPath();
-      context.arc(...shape.place(current), radius() + 4, 0, 2 * Math.PI);
-      context.strokeStyle = resolved("var(--ink)");
-      context.lineWidth = 2;
-      context.globalAlpha = 1;
-      context.stroke();
+      if (drawnAt[current] < 0) map.fill(context, [current], { shape: shapeOf(r), colour: resolved(colourOf(r)) });
+      map.circle(context, current);
     }
-    canvas.classList.toggle("is-zoomed", view.zoom > 1);
-  };
-  let isDue = false;
-  const redraw = () => {
-    if (isDue) return;
-    isDue = true;
-    requestAnimationFrame(() => {
-      isDue = false;
-      drawMap();
-      placeTip();
-    });
   };
 
-  const placeTip = () => {
-    const tip = byId("tip");
-    tip.hidden = current === null;
-    if (current === null) return;
-    const { width, height, place } = frame();
-    const [x, y] = place(current);
-    if (x < 0 || y < 0 || x > width || y > height) {
-      tip.hidden = true;
-      return;
-    }
-    const left = x + 14 + tip.offsetWidth > width ? x - 14 - tip.offsetWidth : x + 14;
-    const top = clamp(y - tip.offsetHeight / 2, 4, height - tip.offsetHeight - 4);
-    tip.style.transform = `translate(${Math.round(Math.max(left, 4))}px, ${Math.round(top)}px)`;
-  };
   const SHOWN_VALUES = 6; // in a tooltip
   const sheet = data.map.sheet;
   const sheetImage = sheet === null ? null : new Image();
@@ -853,10 +717,6 @@
 
   // A rectangle on the map selects points. It is kept in the map's own coordinates, so that it stays where it is.
   let box = null;
-  const onMap = ([x, y]) => {
-    const { width, height, fit } = frame();
-    return [view.x * extent.x + (x - width / 2) / fit, view.y * extent.y - (y - height / 2) / fit];
-  };
   const selectBox = (corners) => {
     box = corners;
     listPoints();
@@ -867,12 +727,10 @@
     points.x[i] <= Math.max(box[0][0], box[1][0]) &&
     points.y[i] >= Math.min(box[0][1], box[1][1]) &&
     points.y[i] <= Math.max(box[0][1], box[1][1]);
-  const drawBox = (context, { width, height, fit }) => {
+  const drawBox = (context) => {
     if (box === null) return;
-    const [[x0, y0], [x1, y1]] = box.map(([x, y]) => [
-      width / 2 + (x - view.x * extent.x) * fit,
-      height / 2 - (y - view.y * extent.y) * fit,
-    ]);
+    const { spot } = map.frame();
+    const [[x0, y0], [x1, y1]] = box.map((corner) => spot(...corner));
     context.globalAlpha = 0.1;
     context.fillStyle = resolved("var(--accent)");
     context.fillRect(x0, y0, x1 - x0, y1 - y0);
@@ -882,51 +740,9 @@
     context.strokeRect(x0, y0, x1 - x0, y1 - y0);
   };
 
-  const nearest = (x, y, reach) => {
-    const { place } = frame();
-    let best = null;
-    let least = reach * reach;
-    for (const i of drawn) {
-      const [px, py] = place(i);
-      const squared = (px - x) ** 2 + (py - y) ** 2;
-      if (squared < least && (chosen === null || points.cluster[i] === chosen)) [best, least] = [i, squared];
-    }
-    return best;
-  };
-  const neighbourIn = (direction) => {
-    // the nearest point in a cone of ninety degrees
-    const { place, width, height } = frame();
-    if (current === null) return nearest(width / 2, height / 2, Infinity);
-    const [x, y] = place(current);
-    const [ux, uy] = direction;
-    let best = current;
-    let least = Infinity;
-    for (const i of drawn) {
-      const [px, py] = place(i);
-      const along = (px - x) * ux + (py - y) * uy;
-      const across = Math.abs((px - x) * uy - (py - y) * ux);
-      if (along > 0.5 && across <= along && along + across < least) [best, least] = [i, along + across];
-    }
-    return best;
-  };
-
-  const zoomBy = (factor, at = null) => {
-    const { width, height, fit } = frame();
-    const to = clamp(view.zoom * factor, 1, 40);
-    if (at !== null) {
-      // what lies under the pointer stays there
-      const shift = (1 / fit) * (1 - view.zoom / to);
-      view.x += ((at[0] - width / 2) * shift) / extent.x;
-      view.y -= ((at[1] - height / 2) * shift) / extent.y;
-    }
-    view.zoom = to;
-    if (to === 1) Object.assign(view, { x: 0.5, y: 0.5 });
-    redraw();
-  };
   const goTo = (i) => {
     pick(i);
-    if (view.zoom > 1) Object.assign(view, { x: points.x[i] / extent.x, y: points.y[i] / extent.y });
-    redraw();
+    map.centreOn(i);
   };
   const showVertex = (vertex) => {
     const i = placeOf(vertex);
@@ -937,10 +753,7 @@
   };
 
   const listenToMap = () => {
-    const where = (event) => {
-      const box = canvas.getBoundingClientRect();
-      return [event.clientX - box.left, event.clientY - box.top];
-    };
+    const { view, where, onMap, nearest } = map;
     let drag = null;
     const isSelecting = (event) => event.shiftKey || byId("select").getAttribute("aria-pressed") === "true";
     canvas.addEventListener("pointerdown", (event) => {
@@ -956,11 +769,8 @@
           redraw();
         }
       } else if (drag !== null && view.zoom > 1) {
-        const { fit } = frame();
-        view.x = drag.x - (at[0] - drag.at[0]) / fit / extent.x;
-        view.y = drag.y + (at[1] - drag.at[1]) / fit / extent.y;
+        map.moveFrom(drag, at);
         drag.moved = drag.moved || Math.hypot(at[0] - drag.at[0], at[1] - drag.at[1]) > 4;
-        redraw();
       } else pick(nearest(...at, 14));
     });
     canvas.addEventListener("pointerup", (event) => {
@@ -977,28 +787,12 @@
       drag = null;
       if (document.activeElement !== canvas) pick(null);
     });
-    canvas.addEventListener(
-      "wheel",
-      (event) => {
-        if (!event.ctrlKey) return; // a plain wheel scrolls the page; a pinch arrives as wheel with ctrl
-        event.preventDefault();
-        zoomBy(Math.exp(-event.deltaY / 100), where(event));
-      },
-      { passive: false },
-    );
     canvas.addEventListener("keydown", (event) => {
-      const ways = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
-      if (ways[event.key]) goTo(neighbourIn(ways[event.key]));
-      else if (event.key === "+" || event.key === "=") zoomBy(1.5);
-      else if (event.key === "-") zoomBy(1 / 1.5);
-      else if (event.key === "0") zoomBy(0);
-      else if (event.key === "Enter" && current !== null) choose(points.cluster[current]);
-      else return;
+      if (map.obey(event.key, current, goTo)) event.preventDefault();
+      if (event.key !== "Enter" || current === null) return;
+      choose(points.cluster[current]);
       event.preventDefault();
     });
-    byId("zoom-in").addEventListener("click", () => zoomBy(1.5));
-    byId("zoom-out").addEventListener("click", () => zoomBy(1 / 1.5));
-    byId("zoom-reset").addEventListener("click", () => zoomBy(0));
     byId("edges").addEventListener("change", redraw);
     byId("select").addEventListener("click", () => {
       const isOn = byId("select").getAttribute("aria-pressed") !== "true";
@@ -1006,7 +800,7 @@
       canvas.classList.toggle("is-selecting", isOn);
       if (!isOn && box !== null) selectBox(null);
     });
-    new ResizeObserver(redraw).observe(canvas);
+    map.listenToZoom();
   };
 
   const LISTED = 60;
@@ -1285,19 +1079,8 @@
 
   // ---------------------------------------------------------------- light and dark
 
-  const root = document.documentElement;
-  const prefersDark = matchMedia("(prefers-color-scheme: dark)");
-  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : prefersDark.matches);
-  const showTheme = () => {
-    byId("theme").textContent = isDark() ? "Light" : "Dark";
-    redraw();
-  };
   const startTheme = () => {
-    byId("theme").addEventListener("click", () => {
-      root.dataset.theme = isDark() ? "light" : "dark";
-      showTheme();
-    });
-    prefersDark.addEventListener("change", showTheme);
+    const root = document.documentElement;
     let before;
     addEventListener("beforeprint", () => {
       before = root.dataset.theme;
@@ -1309,7 +1092,7 @@
       else delete root.dataset.theme;
       drawMap();
     });
-    showTheme();
+    themeButton(byId("theme"), redraw);
   };
 
   listenToLegend();
