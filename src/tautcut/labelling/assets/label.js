@@ -13,6 +13,7 @@
   const LONGEST_NAME = 200; // of a class, in characters
   const SHOWN_VALUES = 200; // columns of a thing that are listed
   const MOST_ENLARGED = 30; // times, of a picture
+  const NAME_ABOVE = 16; // pixels from the middle of a class to its name on the map, which hides no badge there
   const FEW_BADGES = 150; // labelled points that are drawn as letters; more would hide the map
 
   // ---------------------------------------------------------------- words
@@ -173,7 +174,7 @@
     if (job.entry !== null) job.entry.status = "saved";
     ended = null;
     if (job.kind === "undo") acceptUndo(job, reply);
-    else if (reply.question) propose(reply.question, 0);
+    else if (reply.question) propose(reply.question, { isFirst: true });
     drawSaved();
     if (current === null) advance();
     fetchAhead();
@@ -222,16 +223,16 @@
     for (const { shows, at } of others.values()) if (Date.now() - at < STALE) for (const index of shows) all.add(index);
     return all;
   };
-  const propose = (question, since) => {
-    // a question of the server joins those that are ready, unless it has been dealt with meanwhile
+  // A question of the server joins those that are ready, unless it has been dealt with since it was asked for. One that
+  // came with an answer knows more than those before it, and is asked first.
+  const propose = (question, { since = Infinity, isFirst = false } = {}) => {
     if (question.thing === null) {
       ended = question.why;
       return;
     }
     const { index } = question.thing;
-    if (taken().has(index) || (since > 0 && (answered.get(index) ?? -1) >= since)) return;
-    ahead.unshift(question);
-    ahead.length = Math.min(ahead.length, AHEAD);
+    if (taken().has(index) || (answered.get(index) ?? -1) > since) return;
+    ahead = isFirst ? [question, ...ahead].slice(0, AHEAD) : [...ahead, question];
     for (const thing of [question.thing, ...(isGrid ? question.similar : [])]) {
       if (thing.image !== null) new Image().src = thing.image;
     }
@@ -242,12 +243,8 @@
     isFetching = true;
     const before = ahead.length;
     try {
-      const since = entries.length + 1;
-      const question = await talk(`/api/question?skip=${[...taken()].join(",")}`);
-      const later = ahead;
-      ahead = [];
-      propose(question, since);
-      ahead = [...later, ...ahead]; // the server's latest word on what to ask, given with an answer, comes first
+      const since = entries.length;
+      propose(await talk(`/api/question?skip=${[...taken()].join(",")}`), { since });
       heard();
     } catch (error) {
       missed(error);
@@ -840,6 +837,10 @@
     const one = state.classes[r];
     return one === undefined ? "?" : (keyFor(one) ?? [...one.name][0] ?? "?");
   };
+  const shortened = (name) => {
+    const letters = [...visible(name)];
+    return letters.length > 14 ? `${letters.slice(0, 13).join("")}…` : letters.join("");
+  };
   const drawMap = () => {
     const context = map.cleared();
     if (state === null) return;
@@ -859,7 +860,7 @@
     groups.forEach((few, r) => {
       const { name } = state.classes[r];
       const centre = lit === null || lit === r ? map.centreOf(few) : null;
-      if (centre !== null) map.write(context, centre, [...visible(name)].length > 14 ? `${[...visible(name)].slice(0, 13).join("")}…` : visible(name));
+      if (centre !== null) map.write(context, centre, shortened(name), { rise: NAME_ABOVE });
     });
     const at = current === null ? -1 : points.index.indexOf(current.thing.index);
     if (at >= 0) map.circle(context, at);
@@ -1013,7 +1014,8 @@
     const isZ = key.toLowerCase() === "z" && (event.ctrlKey || event.metaKey) && !event.shiftKey && !event.altKey;
     if (!isZ && (event.ctrlKey || event.metaKey || event.altKey)) return;
     const onTile = target.matches?.(".tile") ?? false;
-    const onControl = !onTile && (target.matches?.("button, a, summary, canvas") ?? false);
+    const pressedBy = key === " " ? "button" : "button, a, canvas"; // what the key means something to already
+    const onControl = !onTile && (target.matches?.(pressedBy) ?? false);
     let act = isZ ? undo : commands[key.length === 1 ? key.toLowerCase() : key];
     if (key === "Enter" && !onControl) act = acceptGuess;
     else if (key === " " && !onControl && !onTile) act = skip;

@@ -152,10 +152,11 @@ const tautcut = (() => {
     const median = (values) => values.sort((a, b) => a - b)[values.length >> 1];
     const centreOf = (few) =>
       few.length === 0 ? null : { x: median(few.map((i) => points.x[i])), y: median(few.map((i) => points.y[i])) };
-    const write = (context, centre, text, size = 13) => {
-      const at = frame().spot(centre.x, centre.y);
+    const write = (context, centre, text, { rise = 0 } = {}) => {
+      const [x, y] = frame().spot(centre.x, centre.y);
+      const at = [x, y - rise];
       context.globalAlpha = 1;
-      context.font = `600 ${size}px ${getComputedStyle(document.body).fontFamily}`;
+      context.font = `600 13px ${getComputedStyle(document.body).fontFamily}`;
       Object.assign(context, { textAlign: "center", textBaseline: "middle", lineJoin: "round", lineWidth: 4 });
       context.strokeStyle = resolved("var(--raised)");
       context.strokeText(text, ...at);
