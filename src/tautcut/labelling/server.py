@@ -222,11 +222,7 @@ class _Pages:
         return await _json(self._session.state)
 
     async def question(self, request: Request) -> Response:
-        text = request.query_params.get("skip", "")
-        if text and not _SKIPPED.fullmatch(text):
-            raise RefusedError("skip must be numbers of things, as 17,18.")
-        skip = frozenset(int(one) for one in text.split(",")) if text else frozenset()
-        return await _json(partial(self._session.question, skip))
+        return await _json(partial(self._session.question, _shown_already(request)))
 
     async def thing(self, request: Request) -> Response:
         return await _json(partial(self._session.looked_at, self._index(request)))
@@ -251,6 +247,7 @@ class _Pages:
         return index
 
     async def answers(self, request: Request) -> Response:
+        shown = _shown_already(request)
         given = await _body(request, {"id", "things", "label", "is_check", "skip"})
         skip, is_check = given.get("skip", False), given.get("is_check", False)
         if not isinstance(skip, bool) or not isinstance(is_check, bool):
@@ -260,7 +257,7 @@ class _Pages:
             revision = self._session.answer(
                 given.get("id"), given.get("things"), given.get("label"), skip=skip, is_check=is_check  # type: ignore[arg-type]
             )  # fmt: skip
-            return {"revision": revision, "question": self._session.question()}
+            return {"revision": revision, "question": self._session.question(shown)}
 
         return await _json(take)
 
@@ -289,6 +286,14 @@ class _Pages:
         content = await run_in_threadpool(exports.export, self._session, name, self._settings)
         headers = {"content-disposition": f'attachment; filename="{name}"'}
         return Response(content, media_type=exports.NAMES[name], headers=headers)
+
+
+def _shown_already(request: Request) -> frozenset[int]:
+    """The things that a page has on show or ready, and need not be asked about again."""
+    text = request.query_params.get("skip", "")
+    if text and not _SKIPPED.fullmatch(text):
+        raise RefusedError("skip must be numbers of things, as 17,18.")
+    return frozenset(int(one) for one in text.split(",")) if text else frozenset()
 
 
 async def _json(work: Callable[[], Any]) -> Response:
