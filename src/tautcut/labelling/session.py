@@ -382,7 +382,7 @@ class Session:
             answers, fit = self._answers, self._fit
             labels = self._labels()
             counts = Counter(labels.values())
-            keys = dict(zip(answers.classes, _KEYS, strict=False))
+            keys = keys_of(answers.classes)
             predicted: dict[str, int] = {} if fit is None else fit.counts
             return {
                 "revision": answers.revision, "title": self.things.title, "kind": self.things.kind,
@@ -566,6 +566,22 @@ def _advice(fit: Fit) -> str:
     if accuracy["n_checked"] < _FEW_CHECKS:
         return "The estimate rests on few checks yet: one question in five is one."
     return "Go on: further labels help where the classifier is unsure."
+
+
+def keys_of(classes: Sequence[str]) -> dict[str, str]:
+    """The key of each class, while there are keys: its own name where that is one, so that "3" is the key of 3.
+
+    A class keeps its key when others follow it.
+    """
+    keys: dict[str, str] = {}
+    for name in classes:
+        free = [key for key in _KEYS if key not in keys.values()]
+        own = name.casefold()
+        if own in free or (own == "0" and own not in keys.values()):
+            keys[name] = own
+        elif free:
+            keys[name] = free[0]
+    return keys
 
 
 def checked_class(name: object) -> str:
