@@ -12,6 +12,7 @@
   const MANY_CLASSES = 9; // beyond these, classes can be filtered by name
   const LONGEST_NAME = 200; // of a class, in characters
   const SHOWN_VALUES = 200; // columns of a thing that are listed
+  const FEW_VALUES = 8; // that stand one below another
   const MOST_ENLARGED = 30; // times, of a picture
   const NAME_ABOVE = 16; // pixels from the middle of a class to its name on the map, which hides no badge there
   const FEW_BADGES = 150; // labelled points that are drawn as letters; more would hide the map
@@ -41,6 +42,7 @@
   let isHeld = false; // an undo is under way, and what it brings back is not known yet
   let coming = []; // names of classes that the server has not listed yet
   let revision = 0; // the last one that this tab made or saw
+  let nForeign = 0; // how often others were seen to have answered meanwhile
   const entries = []; // answers of this tab, the latest last
   const answered = new Map(); // thing → how many answers this tab had given then
   let lastAnswer = -Infinity;
@@ -170,6 +172,7 @@
     pollSoon(0);
   };
   const accept = (job, reply) => {
+    if (reply.revision > revision + 1) nForeign += 1;
     revision = Math.max(revision, reply.revision);
     if (job.entry !== null) job.entry.status = "saved";
     ended = null;
@@ -232,6 +235,7 @@
     }
     const { index } = question.thing;
     if (taken().has(index) || (answered.get(index) ?? -1) > since) return;
+    question.nForeign = nForeign;
     ahead = isFirst ? [question, ...ahead].slice(0, AHEAD) : [...ahead, question];
     for (const thing of [question.thing, ...(isGrid ? question.similar : [])]) {
       if (thing.image !== null) new Image().src = thing.image;
@@ -272,6 +276,7 @@
     tellTabs();
     drawQuestion();
     redraw();
+    if (current !== null && (current.nForeign ?? nForeign) < nForeign) lookAgain();
   };
   const asked = () => {
     if (current === null) return "";
@@ -324,24 +329,32 @@
       if (job?.entry === last && !job.isTried) {
         queue.pop();
         keep();
-      } else enqueue("undo", "/api/undo", {}, { expected: last.question.thing.index });
+      } else enqueue("undo", "/api/undo", {}, { undoes: last });
       bring(last.question);
       say(`Undone. ${asked()}`);
     } else {
       isHeld = true;
-      enqueue("undo", "/api/undo", {}, { expected: null });
+      enqueue("undo", "/api/undo", {});
     }
     drawSaved();
   };
-  const acceptUndo = ({ expected }, { question }) => {
+  const acceptUndo = ({ undoes = null }, { question }) => {
     isHeld = false;
     if (!question?.thing) return;
-    answered.delete(question.thing.index);
-    if (question.thing.index === expected) return;
-    wanted = wanted.filter(({ thing }) => thing.index !== question.thing.index);
-    ahead = ahead.filter(({ thing }) => thing.index !== question.thing.index);
-    if (current?.thing.index !== question.thing.index) bring(question);
-    if (expected !== null) notice("The last answer was given elsewhere; this is the one that was undone.");
+    const { index } = question.thing;
+    answered.delete(index);
+    const expected = undoes?.question.thing.index;
+    if (index === expected) return;
+    if (undoes !== null) {
+      // another tab's answer was the last: this one's stands
+      undoes.status = "saved";
+      for (const thing of undoes.things) answered.set(thing.index, entries.length);
+    }
+    const isOther = ({ thing }) => thing.index !== index && thing.index !== expected;
+    [wanted, ahead] = [wanted.filter(isOther), ahead.filter(isOther)];
+    if (current !== null && !isOther(current)) current = null;
+    bring(question);
+    if (undoes !== null) notice("The last answer was given in another tab: it is the one that was undone.");
     say(`Undone. ${asked()}`);
   };
 
@@ -406,14 +419,15 @@
       box.append(picture);
     }
     if (thing.text !== null) box.append(words(thing.text, state.kind === "image" ? "is-note" : ""));
-    if (thing.values !== null) {
-      const rows = thing.values.slice(0, SHOWN_VALUES).map(([column, value]) => {
-        const shown = typeof value === "number" ? tautcut.number(value, 6) : value === null ? "missing" : visible(String(value));
-        return el("div", {}, el("dt", {}, bdi(String(column), "")), el("dd", {}, el("bdi", {}, shown)));
-      });
-      const rest = thing.values.length - rows.length;
+    // The column of texts is there already.
+    const values = (thing.values ?? []).filter(([, value]) => !value || !thing.text?.startsWith(value));
+    if (values.length) {
+      const rows = values.slice(0, SHOWN_VALUES).map(([column, value]) =>
+        el("div", {}, el("dt", {}, bdi(String(column), "")), el("dd", {}, bdi(String(value ?? "missing"), ""))),
+      );
+      const rest = values.length - rows.length;
       if (rest > 0) rows.push(el("div", {}, el("dt", {}, `and ${counted(rest, "further column")}`)));
-      box.append(el("dl", { class: "values" }, ...rows));
+      box.append(el("dl", { class: `values${values.length <= FEW_VALUES ? " is-few" : ""}` }, ...rows));
     }
     if (!box.children.length) box.append(words(visible(thing.name)));
     return box;
@@ -649,7 +663,9 @@
     });
     byId("new-cancel").addEventListener("click", endNaming);
     byId("making").addEventListener("keydown", (event) => {
-      if (event.key === "Escape") endNaming();
+      if (event.key !== "Escape") return;
+      event.stopPropagation();
+      endNaming();
     });
     const filter = byId("filter");
     filter.addEventListener("input", drawClasses);
@@ -697,7 +713,7 @@
     byId("progress").textContent = `${count(state.n_labelled)} of ${counted(state.n_things, "thing")} labelled${skipped}`;
     const { accuracy } = fit;
     byId("range").hidden = accuracy === null;
-    if (accuracy === null) byId("accuracy").textContent = "Known after the first classification.";
+    if (accuracy === null) byId("accuracy").textContent = fit.revision === null ? "Known after the first classification." : "Not known yet.";
     else {
       const checks = accuracy.n_checked ? ` and ${counted(accuracy.n_checked, "random check")}` : "";
       byId("accuracy").replaceChildren(
@@ -755,7 +771,8 @@
     state = told;
     coming = coming.filter((name) => !told.classes.some((one) => one.name === name));
     const isForeign = !isFirst && told.revision > revision && !queue.length;
-    revision = Math.max(revision, told.revision);
+    if (isForeign) nForeign += 1;
+    if (!queue.length) revision = Math.max(revision, told.revision); // or an answer under way may be counted in it
     if (isFirst) {
       restore();
       send();
@@ -775,6 +792,7 @@
     // someone else answered something: was it what is on show?
     const question = current;
     const was = question.thing.label;
+    question.nForeign = nForeign;
     try {
       const { thing } = await talk(`/api/things/${question.thing.index}`);
       if (current !== question || thing.label === null || thing.label === was) return;
