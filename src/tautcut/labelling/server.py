@@ -29,6 +29,7 @@ from tautcut.labelling.session import RefusedError, Session
 
 HOST = "127.0.0.1"
 LARGEST_BODY = 1_000_000  # bytes
+PATIENCE = 4.0  # seconds for which a page that can wait is let wait for a better question; an answer never waits
 # What the page may do: load its own files and ask this server, and nothing else.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
@@ -222,7 +223,8 @@ class _Pages:
         return await _json(self._session.state)
 
     async def question(self, request: Request) -> Response:
-        return await _json(partial(self._session.question, _shown_already(request)))
+        shown, is_patient = _shown_already(request), request.query_params.get("patient") == "1"
+        return await _json(partial(self._session.question, shown, patience=PATIENCE if is_patient else 0.0))
 
     async def thing(self, request: Request) -> Response:
         return await _json(partial(self._session.looked_at, self._index(request)))

@@ -135,6 +135,8 @@ class Session:
         self._fit: Fit | None = None
         self._problem: str | None = None
         self._queue: list[tuple[int, str]] = []  # vertices, and why they are asked about
+        self._known_to_queue = -2  # the revision that these were chosen by
+        self._has_news = threading.Condition(self._lock)
         self._coordinates: FloatArray | None = None
         self._doubts: Json | None = None
         self._n_doubted = 0
@@ -289,9 +291,11 @@ class Session:
 
     # ------------------------------------------------------------ questions
 
-    def question(self, skip: Collection[int] = ()) -> Json:
-        """What to ask next, and things like it."""
-        with self._lock:
+    def question(self, skip: Collection[int] = (), *, patience: float = 0.0) -> Json:
+        """What to ask next, and things like it; waits so many seconds at most for the choice by every answer."""
+        with self._has_news:
+            if self._workers:
+                self._has_news.wait_for(self._has_chosen, patience)
             labels, skipped = self._answers.labels, self._answers.skipped
 
             def is_free(index: int) -> bool:
@@ -310,6 +314,10 @@ class Session:
                 "similar": [self.thing(one, hides_guess=hides) for one in similar],
                 "is_check": is_check, "why": why,
             }  # fmt: skip
+
+    def _has_chosen(self) -> bool:
+        """Whether the next questions were chosen by every answer there is."""
+        return self._known_to_queue >= (self._answers.revision if self._answers.labels else -1)
 
     def _chosen(self, is_free: Callable[[int], bool]) -> tuple[int | None, bool, str]:
         """A thing to ask about, whether it is a check, and why this one."""
@@ -513,6 +521,9 @@ class Session:
                 self._queue = list(zip(answer["vertices"].tolist(), text_of(answer, "reasons"), strict=True))
             elif kind == "map":
                 self._coordinates = answer["coordinates"]
+            if kind == "next":
+                self._known_to_queue = int(answer["revision"])
+                self._has_news.notify_all()
         if kind == "map" and "problem" not in answer:
             self.things.keep_map(answer["coordinates"])
 
