@@ -141,6 +141,12 @@ class Person:
             self.page.wait_for_timeout(50)
             state = self.state()
 
+    def until_ready(self) -> None:
+        """Wait until the question that comes next was chosen by every answer."""
+        self.until_saved()
+        revision = self.state()["revision"]
+        self.wait("(known) => Number(document.getElementById('question').dataset.knows) >= known", revision)
+
     def state(self) -> dict[str, Any]:
         return self.page.evaluate("async () => (await fetch('/api/state')).json()")
 
@@ -211,7 +217,7 @@ def label_thirty(person: Person, done: Labelled) -> None:
         assert name not in done.given
         done.given[name] = done.truth[name]
         person.label(done.truth[name])
-        person.until_classified()  # as someone of ordinary speed would see it
+        person.until_ready()  # as someone of ordinary speed would find it
     person.wait("() => document.getElementById('progress').textContent.startsWith('30 of 1,797')")
     person.wait("() => document.getElementById('fit').textContent.includes('up to date')")
     person.screenshot("thirty")

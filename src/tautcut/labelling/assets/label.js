@@ -168,6 +168,7 @@
       }
     }
     isSending = false;
+    renew();
     drawSaved();
     pollSoon(0);
   };
@@ -235,6 +236,8 @@
     }
     const { index } = question.thing;
     if (taken().has(index) || (answered.get(index) ?? -1) > since) return;
+    // One check in five questions: the server does not know that one is on show or ready already.
+    if (question.is_check && [current, ...ahead].some((one) => one?.is_check)) return;
     question.nForeign = nForeign;
     ahead = isFirst ? [question, ...ahead].slice(0, AHEAD) : [...ahead, question];
     for (const thing of [question.thing, ...(isGrid ? question.similar : [])]) {
@@ -259,6 +262,21 @@
     else if (ahead.length > before) fetchAhead();
   };
 
+  // While someone looks at a question the server learns from the answer before it: what comes next is asked for anew.
+  const renew = async () => {
+    const [since, known] = [entries.length, revision];
+    const ready = new Set(ahead.map(({ thing }) => thing.index));
+    const shown = [...taken()].filter((index) => !ready.has(index));
+    const question = await talk(`/api/question?patient=1&skip=${shown.join(",")}`).catch(() => null);
+    if (question === null || entries.length !== since) return;
+    if (question.thing !== null) {
+      ahead = ahead.filter(({ thing }) => thing.index !== question.thing.index);
+      propose(question, { since, isFirst: true });
+      if (current === null) advance();
+    }
+    byId("question").dataset.knows = known; // the answers by which the next question was chosen
+    fetchAhead();
+  };
   const advance = () => {
     current = wanted.shift() ?? ahead.shift() ?? null;
     startQuestion();
@@ -502,7 +520,7 @@
     why.replaceChildren();
     stage.classList.toggle("is-grid", isTiled());
     if (current === null) {
-      const text = ended ?? (state === null ? "The things are being read." : "The next question is on its way.");
+      const text = ended ?? (state === null ? "The things are being read." : "The next question is being chosen.");
       stage.replaceChildren(el("div", { class: "ended" }, el("p", { class: "lead" }, text)));
     } else {
       if (current.is_check) why.append(el("span", { class: "tag" }, "random check"), "Drawn by chance, to estimate the accuracy.");
@@ -773,10 +791,8 @@
     const isForeign = !isFirst && told.revision > revision && !queue.length;
     if (isForeign) nForeign += 1;
     if (!queue.length) revision = Math.max(revision, told.revision); // or an answer under way may be counted in it
-    if (isFirst) {
-      restore();
-      send();
-    }
+    if (isFirst) restore();
+    if (isFirst && queue.length) send();
     drawClasses();
     drawKnown();
     drawSaved();
@@ -785,7 +801,8 @@
       mapped = now;
       fetchMap();
     }
-    if (isFirst || (isForeign && current === null)) fetchAhead();
+    if (isFirst) renew().then(fetchAhead);
+    else if (isForeign && current === null) fetchAhead();
     else if (isForeign) lookAgain();
   };
   const lookAgain = async () => {
