@@ -35,6 +35,7 @@ def on_config(config: Any) -> Any:
     config["nav"] = [
         {"Home": "index.md"},
         {"Tutorials": [f"tutorials/{name}.md" for name in TUTORIALS]},
+        {"Labelling": "labelling.md"},
         {"Gallery": ["gallery/index.md", *(f"gallery/{script.stem}.md" for script in _scripts())]},
         {"API": ["reference/index.md", "reference/experiments.md"]},
         {"Results": [f"results/{name}.md" for name in RESULTS]},

@@ -748,6 +748,7 @@ def test_texts_are_read_and_labelled(sit_down, tmp_path):
         person.until_saved()
         assert list(person.labels().values()) == ["first", "first"]
         assert person.page.evaluate("window.hacked") is None
+        person.leave()
     finally:
         server.end()
 
@@ -765,5 +766,6 @@ def test_numbers_are_listed_and_labelled(sit_down, tmp_path):
         person.until_saved()
         person.screenshot("numbers")
         assert list(person.labels().values()) == ["far"]
+        person.leave()
     finally:
         server.end()
