@@ -453,11 +453,11 @@
   const nameLine = (thing) => el("p", { class: "thing-name", dir: "auto", title: visible(thing.name) }, visible(thing.name));
   const labelLine = (thing) => (thing.label === null ? null : el("p", { class: "thing-name" }, "labelled ", bdi(thing.label)));
 
+  const hasFace = (thing) => thing.image !== null || thing.text !== null || thing.values !== null; // or its name is all
   const single = () => {
     const { thing, similar } = current;
-    const hasFace = thing.image !== null || thing.text !== null || thing.values !== null;
     const nodes = [face(thing)];
-    if (hasFace) nodes.push(nameLine(thing));
+    if (hasFace(thing)) nodes.push(nameLine(thing));
     else if (similar.length) {
       // a name alone says little: what it is linked with says more
       const line = el("p", { class: "beside" }, "Linked with ");
@@ -473,7 +473,7 @@
         "button",
         { type: "button", class: `tile${k ? "" : " is-asked"}`, role: "checkbox", "aria-label": said, tabindex: k ? "-1" : "0" },
         face(thing),
-        labelLine(thing) ?? nameLine(thing),
+        labelLine(thing) ?? (hasFace(thing) ? nameLine(thing) : null),
       );
       tile.dataset.index = thing.index;
       tile.setAttribute("aria-checked", String(selected.has(thing.index)));
