@@ -361,17 +361,6 @@ def test_a_new_class_is_made_on_the_fly_and_typing_presses_no_key(odd, sit_down)
     assert person.labels() == before
 
 
-def test_a_class_that_is_called_like_a_key_has_that_key():
-    from tautcut.labelling.session import keys_of
-
-    digits = [str(digit) for digit in (3, 0, 8, 1, 9)]
-    assert keys_of(digits) == dict(zip(digits, digits, strict=True))
-    assert keys_of(["cat", "dog", "B"]) == {"cat": "1", "dog": "2", "B": "b"}
-    many = keys_of([f"class {k}" for k in range(60)])
-    assert len(set(many.values())) == len(many) > 20
-    assert not set(many.values()) & set("nsugrm")  # what the page itself hears
-
-
 @pytest.mark.parametrize("name", [MARKUP, BIDI, "x" * 200, "a \"quoted\", 'one'; =1+1"])
 def test_a_hostile_name_of_a_class_stays_text(odd, sit_down, name):
     person = sit_down(odd[0])

@@ -155,6 +155,14 @@ def test_there_is_nothing_to_put_or_delete(client: Client, method: str, path: st
     assert "access-control-allow-origin" not in answer.headers
 
 
+def test_the_question_after_an_answer_is_none_that_the_page_shows_already(client: Client) -> None:
+    ready = list(range(1, N_PICTURES - 1))
+    answer = {"id": "1", "things": [0], "label": "dark"}
+    skip = ",".join(map(str, ready))
+    assert client.post(f"/api/answers?skip={skip}", answer).json()["question"]["thing"]["index"] not in [0, *ready]
+    assert client.post("/api/answers?skip=1;2", answer | {"id": "2"}).status_code == 400
+
+
 def test_every_answer_forbids_what_the_page_does_not_need(client: Client, stranger: Client) -> None:
     answers = [
         client.get("/api/state"), client.get("/things/0/image"), client.get("/nothing"), stranger.get("/api/state"),

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from PIL import Image
 from labelling_samples import N_PICTURES, draw_pictures, session_of
 from tautcut.errors import InputError
 from tautcut.labelling.refits import as_text
-from tautcut.labelling.session import CHECK_EVERY, MAPPED, RefusedError, Session, _sample, checked_class
+from tautcut.labelling.session import CHECK_EVERY, MAPPED, RefusedError, Session, _sample, checked_class, keys_of
 
 
 @pytest.fixture
@@ -214,6 +215,39 @@ def test_a_question_can_be_put_off(folder: Path) -> None:
         second = session.question({first})["thing"]["index"]
         assert first != second
         assert session.question(set(range(N_PICTURES)))["thing"] is None
+
+
+class Idle:
+    """A process that works for the page, and has nothing to do."""
+
+    is_busy = False
+
+    def ask(self, *asked: Any) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def test_a_page_that_can_wait_gets_the_question_that_was_chosen_by_every_answer(folder: Path) -> None:
+    chosen = {"kind": np.array("next"), "vertices": np.array([5]), "reasons": as_text(["It tells most."])}
+    with session_of(folder) as session, ThreadPoolExecutor(1) as pool:
+        session._workers = {"fit": Idle(), "choose": Idle()}  # type: ignore[dict-item]
+        asked = pool.submit(session.question, patience=30.0)
+        session._answered(chosen | {"revision": np.array(-1)})
+        assert asked.result()["why"] == "It tells most."
+        session.answer("1", [session.things.number["p5.png"]], "dark")
+        asked = pool.submit(session.question, patience=30.0)
+        session._answered(chosen | {"vertices": np.array([7]), "revision": np.array(session.state()["revision"])})
+        assert asked.result()["thing"]["name"] == "p7.png"
+        assert session.question()["thing"]["name"] == "p7.png"
+
+
+def test_a_class_that_is_called_like_a_key_has_that_key() -> None:
+    digits = [str(digit) for digit in (3, 0, 8, 1, 9)]
+    assert keys_of(digits) == dict(zip(digits, digits, strict=True))
+    assert keys_of(["cat", "dog", "B"]) == {"cat": "1", "dog": "2", "B": "b"}
+    many = keys_of([f"class {k}" for k in range(60)])
+    assert len(set(many.values())) == len(many) > 20
+    assert not set(many.values()) & set("nsugrm")  # what the page itself hears
 
 
 def test_one_question_in_five_is_a_check_and_shows_no_guess(folder: Path) -> None:
