@@ -18,10 +18,11 @@ ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES, PICTURES = ROOT / "examples", ROOT / "build" / "examples"
 PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 SHOWN_AS_TEXT = {"LICENSE": ("license.md", "License"), "CITATION.cff": ("citation.md", "How to cite")}
-TUTORIALS = ("start", "few-labels", "choosing", "method", "from-anndata")  # in the order in which to read them
+# In the order in which to read them.
+TUTORIALS = ("start", "few-labels", "labelling", "choosing", "method", "from-anndata")
 RESULTS = (
-    "bench", "claims", "labels", "labelling", "small", "uneven", "strain", "suggestions", "interrupts", "masses",
-    "smoothing", "walks", "gpu", "scale", "kernels", "table1", "table2",
+    "bench", "claims", "labels", "labelling", "advice", "small", "uneven", "strain", "suggestions", "interrupts",
+    "masses", "smoothing", "walks", "gpu", "scale", "kernels", "table1", "table2",
 )  # fmt: skip
 
 ABOUT = (

@@ -13,7 +13,9 @@ from tautcut.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
-NEEDS = {"from-anndata": ["anndata"], "few-labels": ["networkx", "pandas"], "start": ["networkx"]}
+NEEDS = {
+    "from-anndata": ["anndata"], "few-labels": ["networkx", "pandas"], "start": ["networkx"], "labelling": ["PIL"],
+}  # fmt: skip
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -40,6 +42,11 @@ def test_every_block_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pyt
             exec(compile(text, page.name, "exec"), names)
         elif kind == "sh":
             run_commands(text)
+    if page.stem == "labelling":  # what the person of the page is promised
+        known, truth = names["known"], names["truth"]
+        model = names["MTVClassifier"](affinity="precomputed", random_state=0).fit(names["graph"], known)
+        assert (model.transduction_ == truth)[known < 0].mean() > 0.93
+        assert names["after"] > names["before"] + 0.05
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
