@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from tautcut.arrays import FloatArray, IntArray
@@ -19,6 +18,7 @@ from tautcut.checks import UNLABELLED, RandomState, generator, whole_labels, who
 from tautcut.errors import InputError
 from tautcut.graph import Graph
 from tautcut.graph.adapters import is_graph, vertex_names
+from tautcut.graph.laplacian import centrality_within
 from tautcut.graph.neighbors import Metric, Weights, affordable_neighbors, distinct_rows, features_of, knn_graph
 from tautcut.kernels.cpu import compiling
 from tautcut.kernels.cpu.moves import Level, contract_matching, finest_level
@@ -32,7 +32,6 @@ from tautcut.targets import encode_labels, in_order
 # How the choice goes on, by measurement (decision 0048).
 _EXPLORED = 2  # labels for each class that was met: with more, where classes meet matters more than new regions
 _FINER = 2  # clusters for each label from then on
-_STEPS = 10  # of a walk that stays in its cluster; it ends most often in the middle
 _ROUGH = 0.1  # tolerance of the labels' spreading: where they are unsure is seen long before they are exact
 _SEARCHED = 64  # clusters at most of a first choice that is searched for, rather than cut by a partitioner alone
 _GRID, _GRID_STEP = 32, 2**0.25  # from so many clusters on, their numbers are rounded up to powers, and partitions kept
@@ -350,19 +349,7 @@ def _affordable(n_points: object, n_free: int, what: str = "points") -> int:
 
 
 def _ordered(graph: Graph, parts: IntArray) -> _Clusters:
-    """The parts, divided where they are in several components, and how central each vertex is in its own.
-
-    Central is where a walk of a few steps that stays in its cluster ends most often: with D the degrees and W' the
-    edges within clusters, the largest entries of (I + D^-½ W' D^-½)^10 1.
-    """
+    """The parts, divided where they are in several components, and how central each vertex is in its own."""
     n_components, component = graph.components()
     of = np.unique(parts * n_components + component, return_inverse=True)[1].astype(np.int64)
-    scaled = graph.in_mean_weights()[0]
-    scale = np.divide(1.0, np.sqrt(scaled.degrees), out=np.zeros(of.size), where=scaled.degrees > 0)
-    row = np.repeat(np.arange(of.size), np.diff(graph.indptr))
-    within = np.where(of[row] == of[graph.indices], scaled.weights * scale[row] * scale[graph.indices], 0.0)
-    walk = sp.csr_matrix((within, graph.indices, graph.indptr), shape=(of.size, of.size))
-    ends = np.ones(of.size)
-    for _ in range(_STEPS):
-        ends += walk @ ends  # half of the time it rests, or both ends of an edge would take turns
-    return _Clusters(of, ends, int(of.max()) + 1)
+    return _Clusters(of, centrality_within(graph, of), int(of.max()) + 1)

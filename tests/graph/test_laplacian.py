@@ -12,7 +12,7 @@ from scipy.sparse.linalg import ArpackNoConvergence
 
 import tautcut.graph.laplacian as module
 from tautcut.graph import Graph
-from tautcut.graph.laplacian import diffuse, laplacian, normalised_cut
+from tautcut.graph.laplacian import centrality_within, diffuse, laplacian, normalised_cut
 
 FloatArray = npt.NDArray[np.float64]
 LabelArray = npt.NDArray[np.int64]
@@ -311,3 +311,25 @@ def test_the_whole_spectrum_is_taken_where_lapack_fails_on_a_part(
 
     monkeypatch.setattr(module.scipy.linalg, "eigh", frail)
     assert (normalised_cut(graph, 4, rng=np.random.default_rng(0)) == expected).all()
+
+
+# ---------------------------------------------------------------- the middle of parts
+
+
+def test_centrality_is_a_power_of_the_walk_within_parts() -> None:
+    rng = np.random.default_rng(0)
+    W = np.triu(rng.random((20, 20)) * (rng.random((20, 20)) < 0.4), 1)
+    W, parts = W + W.T, rng.integers(0, 3, 20)
+    scale = np.diag(W.sum(axis=1) ** -0.5)
+    walk = np.eye(20) + scale @ (W * (parts[:, None] == parts)) @ scale
+    expected = np.linalg.matrix_power(walk, 10) @ np.ones(20)
+    np.testing.assert_allclose(centrality_within(Graph.from_any(W), parts), expected)
+    np.testing.assert_allclose(centrality_within(Graph.from_any(1e9 * W), parts), expected)
+
+
+def test_the_hub_of_each_star_is_its_middle_and_a_vertex_alone_is_its_own() -> None:
+    stars = Graph.from_edges([(0, i) for i in range(1, 5)] + [(5, i) for i in range(6, 9)] + [(4, 6)], n_vertices=10)
+    parts = np.repeat([0, 1, 2], [5, 4, 1])
+    found = centrality_within(stars, parts)
+    assert [np.where(parts == r, found, 0).argmax() for r in range(3)] == [0, 5, 9]
+    assert found[9] == 1

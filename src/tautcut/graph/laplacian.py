@@ -1,6 +1,7 @@
 """What is computed with the Laplacian: the R-way normalised cut with the Yu-Shi discretisation, the diffusion (I + L)⁻¹
-of indicator columns, and the harmonic extension of labels. All of them first divide the weights by their mean, so that
-none depends on their unit. This module never sees an energy or a problem.
+of indicator columns, the harmonic extension of labels, and which vertices are in the middle of their parts. All of them
+first divide the weights by their mean, so that none depends on their unit. This module never sees an energy or a
+problem.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from tautcut.graph import Graph
 
 Eigenpairs = tuple[FloatArray, FloatArray]  # values in decreasing order; vectors as columns
 
+_STEPS_WITHIN = 10  # of a walk that stays in its part (decision 0048)
 _OFFSET = 0.5  # the regularisation of the published Ncut program
 _NEGLIGIBLE_WEIGHT = 1e-6  # relative to the mean weight
 _LEAST_WEIGHT = 1e-100  # relative to the mean weight: neither products nor inverses of such weights overflow
@@ -38,6 +40,24 @@ logger = logging.getLogger(__name__)
 def laplacian(graph: Graph) -> SparseMatrix:
     """The unnormalised Laplacian L = D − W, D = diag(W 1); the row of an isolated vertex is zero."""
     return _laplacian_of(graph.to_scipy())
+
+
+def centrality_within(graph: Graph, parts: IntArray) -> FloatArray:
+    """How near to the middle of its own part each vertex is, shape (n_vertices,); larger is nearer.
+
+    It is where a walk of ten steps that stays in its part ends most often: with D the degrees and W' the edges within
+    parts, (I + D^-½ W' D^-½)^10 1. Half of the time the walk rests, or both ends of an edge would take turns.
+    """
+    scaled, n = graph.in_mean_weights()[0], graph.n_vertices
+    scale = np.divide(1.0, np.sqrt(scaled.degrees), out=np.zeros(n), where=scaled.degrees > 0)
+    row = np.repeat(np.arange(n), np.diff(graph.indptr))
+    is_within = parts[row] == parts[graph.indices]
+    within = np.where(is_within, scaled.weights * scale[row] * scale[graph.indices], 0.0)
+    walk = sp.csr_matrix((within, graph.indices, graph.indptr), shape=(n, n))
+    ends = np.ones(n)
+    for _ in range(_STEPS_WITHIN):
+        ends += walk @ ends
+    return ends
 
 
 def normalised_cut(graph: Graph, n_clusters: int, *, rng: np.random.Generator) -> IntArray:

@@ -13,9 +13,9 @@ import numpy as np
 
 from tautcut.algorithm.results import Result
 from tautcut.algorithm.stopping import CUT_SHORT
-from tautcut.arrays import Array, BoolArray, IntArray
-from tautcut.graph import Graph
+from tautcut.arrays import Array, IntArray
 from tautcut.graph.diagnostics import Finding
+from tautcut.graph.laplacian import centrality_within
 from tautcut.problem import Problem
 from tautcut.search.certainty import labels_per_class
 from tautcut.search.links import quick_partition
@@ -27,7 +27,6 @@ UNDECIDED = 0.02  # share of the mass that no label speaks for, from which on it
 ASKED = 3  # points whose labels would decide most of it
 
 _LONGEST_NAME = 60  # characters of a point's name in a sentence
-_STEPS = 3  # of a walk that stays within a piece; it ends most often where the piece is densest
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,17 +99,7 @@ def disagreement_of(result: Result, groups: IntArray | None = None) -> Disagreem
     masses = np.bincount(pieces, problem.graph.masses, problem.n_clusters**2)
     masses[pieces[problem.is_labelled]] = 0.0
     heaviest = np.argsort(-masses, kind="stable")[:ASKED]
-    points = [_central(problem.graph, pieces == piece) for piece in heaviest[masses[heaviest] > 0]]
+    centrality = centrality_within(problem.graph, pieces)
+    points = [np.where(pieces == piece, centrality, 0.0).argmax() for piece in heaviest[masses[heaviest] > 0]]
     undecided = float(masses.sum() / problem.graph.total_mass)
     return Disagreement(partition.energy, found.energy, undecided, np.array(points, dtype=np.int64))
-
-
-def _central(graph: Graph, is_member: BoolArray) -> int:
-    """The member at which a short walk that stays among the members ends most often."""
-    members = np.flatnonzero(is_member)
-    within = graph.in_mean_weights()[0].to_scipy()[members][:, members]
-    ends = np.ones(members.size)
-    for _ in range(_STEPS):
-        ends = np.asarray(within @ ends)
-        ends /= max(ends.max(), np.finfo(np.float64).tiny)
-    return int(members[ends.argmax()])
