@@ -31,7 +31,7 @@ from tautcut.records import RunRecord, append_record, circumstances
 
 RECORDS = Path(__file__).resolve().parents[2] / "docs" / "results" / "fuzz.jsonl"  # beside those of the fuzzers
 _N = 60  # things
-_SPAN = 2.5  # seconds after it began to listen in which a server is killed
+_SPAN = 1.5  # seconds after it began to listen in which a server is killed
 _EARLY = 0.15  # of the kills come before it listens
 _STARTING = 120  # seconds that a start may take, on a machine that is busy
 
@@ -75,6 +75,7 @@ class Server:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "tautcut", "label", "things.npy", "--no-browser", "--quiet"], cwd=folder,
                 stdout=subprocess.PIPE, stderr=said, text=True,
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # which a shell may have it ignore
             )  # fmt: skip
         self.address = ""
 
@@ -131,7 +132,10 @@ def killed_again_and_again(folder: Path, first: int, n_kills: int) -> tuple[Coun
     server.await_address()
     wrong += _differences(server, tabs, first + n_kills)
     server.process.send_signal(signal.SIGINT)
-    server.process.communicate(timeout=60)
+    try:
+        server.process.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        server.kill()
     if server.process.returncode:
         wrong.append(f"Ctrl-C ended it with {server.process.returncode}")
     said = (folder / "said.txt").read_text(errors="replace")
