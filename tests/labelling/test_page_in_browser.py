@@ -361,30 +361,34 @@ def test_a_new_class_is_made_on_the_fly_and_typing_presses_no_key(odd, sit_down)
     assert person.labels() == before
 
 
-@pytest.mark.parametrize("name", [MARKUP, BIDI, "x" * 200, "a \"quoted\", 'one'; =1+1"])
-def test_a_hostile_name_of_a_class_stays_text(odd, sit_down, name):
+def test_hostile_names_of_classes_stay_text(odd, sit_down):
     person = sit_down(odd[0])
-    thing = person.asked()
-    person.name_class(name)
-    person.until_saved()
+    given = {}
+    for name in (MARKUP, BIDI, "x" * 200, "a \"quoted\", 'one'; =1+1"):
+        given[person.asked()] = name
+        person.name_class(name)
+        person.until_saved()
     person.page.reload()
-    person.wait("(name) => [...document.querySelectorAll('.class')].some((n) => n.dataset.name === name)", name)
+    for name in given.values():
+        person.wait("(name) => [...document.querySelectorAll('.class')].some((n) => n.dataset.name === name)", name)
     assert person.page.evaluate("window.hacked") is None
     assert person.page.locator("#classes img, #classes script, #recent img").count() == 0
     assert person.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert person.labels()[thing] == name
-    person.press("u")
-    person.until_saved()
+    assert given.items() <= person.labels().items()
+    for _ in given:
+        person.press("u")
+        person.until_saved()
 
 
-@pytest.mark.parametrize("name", ["x" * 201, "a\u0007b"])
-def test_what_cannot_be_a_class_is_refused_with_a_sentence(odd, sit_down, name):
+def test_what_cannot_be_a_class_is_refused_with_a_sentence(odd, sit_down):
     person = sit_down(odd[0])
     before = person.state()["revision"]
-    person.press("n")
-    person.page.locator("#new-name").evaluate("(node, text) => { node.value = text; }", name)
-    person.press("Enter")
-    assert person.text("#new-note")
+    for name in ("x" * 201, "a\u0007b"):
+        person.press("n")
+        person.page.locator("#new-name").evaluate("(node, text) => { node.value = text; }", name)
+        person.press("Enter")
+        assert person.text("#new-note")
+        person.press("Escape")
     assert person.state()["revision"] == before
 
 
@@ -631,10 +635,9 @@ def test_a_disagreement_is_told_with_its_points(odd, sit_down):
 # ---------------------------------------------------------------- screens and hands
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_phone_needs_no_sideways_scrolling(odd, sit_down, scheme):
-    person = sit_down(odd[0], viewport={"width": 360, "height": 740}, has_touch=True, color_scheme=scheme)
-    person.screenshot(f"phone-{scheme}")
+def test_a_phone_needs_no_sideways_scrolling(odd, sit_down):
+    person = sit_down(odd[0], viewport={"width": 360, "height": 740}, has_touch=True, color_scheme="dark")
+    person.screenshot("phone")
     assert person.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     first = person.asked()
     box = person.page.locator(".class").first.bounding_box()
@@ -742,19 +745,22 @@ def test_texts_are_read_and_labelled(sit_down, tmp_path):
         server.end()
 
 
-def test_numbers_are_listed_and_labelled(sit_down, tmp_path):
-    rng = np.random.default_rng(0)
-    np.save(tmp_path / "points.npy", np.vstack([rng.normal(0, 1, (20, 5)), rng.normal(8, 1, (20, 5))]))
-    server = Server(tmp_path / "points.npy", "--classes", "near,far")
-    try:
-        person = sit_down(server)
-        assert person.page.locator("#stage .values dt").count() == 5
-        first = person.asked()
-        person.press(person.keys()["far"])
-        assert person.asked() != first
-        person.until_saved()
-        person.screenshot("numbers")
-        assert list(person.labels().values()) == ["far"]
-        person.leave()
-    finally:
-        server.end()
+def test_numbers_are_listed_and_a_name_alone_is_told_with_its_links(odd, sit_down):
+    person = sit_down(odd[0])
+    plain = {"image": None, "text": None, "values": None, "label": None, "guess": None}
+    values = [["width", "3.5"], [MARKUP, MARKUP], *([f"column {k}", str(k)] for k in range(300))]
+    linked = {**plain, "index": 2, "name": MARKUP, "label": "one"}
+    for thing in ({**plain, "index": 1, "name": "row 1", "values": values}, {**plain, "index": 1, "name": "Valjean"}):
+        question = {"thing": thing, "similar": [linked], "is_check": False, "why": ""}
+        person.page.route("**/api/question*", partial(told, question))
+        person.page.reload()
+        person.wait("() => document.querySelector('#stage .face') !== null")
+        person.page.unroute("**/api/question*")
+        assert person.page.evaluate("window.hacked") is None
+        assert person.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        if thing["values"] is not None:
+            assert "further columns" in person.text("#stage .values")
+            person.screenshot("numbers")
+        else:
+            assert "Valjean" in person.text("#stage .words")
+            assert MARKUP in person.text("#stage .beside")
