@@ -82,6 +82,16 @@ def test_the_lock_of_a_dead_process_blocks_nobody(path: Path) -> None:
     assert entries_of(path) == [{"id": "last words"}]
 
 
+@pytest.mark.skipif(not hasattr(os, "O_NOFOLLOW"), reason="links cannot be told when a file is opened")
+def test_a_link_planted_as_the_lock_empties_nothing(path: Path) -> None:
+    precious = path.with_name("precious.txt")
+    precious.write_text("kept")
+    path.with_name(f".{path.name}.lock").symlink_to(precious)
+    with pytest.raises(OSError, match="labels"):
+        Journal(path, {"title": "things"})
+    assert precious.read_text() == "kept"
+
+
 @pytest.mark.parametrize("step", ["write", "fsync"])
 def test_an_answer_that_the_disk_has_no_room_for_is_not_there(
     path: Path, step: str, monkeypatch: pytest.MonkeyPatch

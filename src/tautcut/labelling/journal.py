@@ -154,7 +154,8 @@ class _Lock:
         self._file: int | None = None
         with naming(journal):
             while self._file is None:
-                file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+                # A link that somebody planted there is not followed: its target would be emptied.
+                file = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
                 if not _locked(file):
                     owner = os.pread(file, 20, 0) if hasattr(os, "pread") else b""
                     os.close(file)
