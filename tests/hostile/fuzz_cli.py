@@ -33,7 +33,7 @@ from hostile.specimens import SPECIMENS, SUFFIXES, TEXTS
 LIMITS = Limits(seconds=60, memory=3 * 2**30)
 WAYS = {"mutated": 42, "crafted": 25, "odd": 3, "renamed": 5, "valid": 20, "packed": 5}
 PACKERS = {".gz": lambda raw: gzip.compress(raw, mtime=0), ".bz2": bz2.compress, ".xz": lzma.compress}
-COMMANDS = {"cluster": 6, "classify": 3, "graph": 3, "suggest": 1}
+COMMANDS = {"cluster": 6, "classify": 3, "graph": 3, "suggest": 1, "next": 2}
 TABLES = (".csv", ".csv", ".tsv", ".json", ".npy", ".parquet")
 GRAPHS = (".npz", ".mtx", ".edges", ".graphml", ".graph")
 HAS_LABELS = (".csv", ".tsv", ".parquet", ".graphml", ".xlsx", ".h5ad")  # in a column named label
@@ -203,6 +203,10 @@ def tame(draw: Random, path: Path, suffix: str) -> list[str]:
         arguments += ["--out", "graph" + draw.choice(GRAPHS)]
     if command == "suggest":
         arguments += ["--max", "4"]
+    if command == "next":
+        arguments += ["--n-points", draw.choice(["1", "3"])]
+        arguments += ["--labels", labelling(path.parent / "labels.csv", "id,label\n1,a\n2,b\n")] * (draw.random() < 0.3)
+        arguments += ["--out", "ask.csv"] if draw.random() < 0.5 else []
     if command != "graph":
         arguments += ["--balance", "volume"] if draw.random() < 0.15 else []
         arguments += ["--must-link", labelling(path.parent / "links.csv", "1,2\n3,5\n")] if draw.random() < 0.1 else []
@@ -225,6 +229,11 @@ def wild(draw: Random, path: Path, suffix: str) -> list[str]:
         arguments += ["--out", odd_out(draw, path, "out" + draw.choice(tables))] if draw.random() < 0.7 else []
         arguments += ["--report", draw.choice(["r.html", "r.html", "r.htm", "r.pdf"])] if draw.random() < 0.35 else []
         arguments += [word for option in WILD_FIT for word in option.drawn(draw)]
+    if command == "next":
+        arguments += ["--n-points", draw.choice(WILD_NUMBERS)]
+        arguments += ["--label-column", draw.choice(("label", "y", "nope"))] if draw.random() < 0.3 else []
+        arguments += ["--labels", odd_labelling(draw, path.parent)] if draw.random() < 0.4 else []
+        arguments += ["--out", odd_out(draw, path, draw.choice(["ask.csv", "ask.tsv", "ask.json"]))]
     if command == "graph" and draw.random() < 0.6:
         arguments += ["--out", odd_out(draw, path, "graph" + draw.choice((*GRAPHS, ".csv")))]
     if command != "graph":
