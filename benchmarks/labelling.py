@@ -238,10 +238,9 @@ class ModAL(Method):
 
     @cached_property
     def rows(self) -> Any:
-        from sklearn.preprocessing import StandardScaler
-
+        """The features; dense ones have a unit in common, and are divided by their largest."""
         X = self.case.rows
-        return X if not isinstance(X, np.ndarray) else StandardScaler().fit_transform(X.astype(np.float32))
+        return X if not isinstance(X, np.ndarray) else X.astype(np.float32) / np.abs(X).max()
 
     def ask(self, known: Any, n_points: int) -> Any:
         if not (known >= 0).any():
@@ -316,7 +315,7 @@ def page(records: list[RunRecord]) -> str:
         "GraphLearning's are asked for one at a time, its classifier is fitted anew after every "
         f"{BLOCK} where the choice follows from it, and its variances have {EIGENVECTORS} eigenvectors; modAL's for "
         f"{BLOCK} at a time. GraphLearning sees the same 10-nearest-neighbour graph as tautcut, modAL's models see the "
-        "features, scaled, and no graph. Area is the mean height of the curve over the number of labels. Rendered by "
+        "features and no graph. Area is the mean height of the curve over the number of labels. Rendered by "
         "`benchmarks/labelling.py --page` from `labelling.jsonl`.",
         f"- {last.machine['platform']}, {last.machine['cpus']} cores\n- {versions}\n- commit: {last.commit}",
         "![Accuracy against the number of labels, one panel per data set](labelling.svg)",
