@@ -15,6 +15,7 @@ from tautcut.errors import InputError, InterruptedRunWarning
 from tautcut.graph import Graph
 from tautcut.metrics import ari
 from tautcut.problem import Problem, balanced_cut_energy
+from tautcut.search import links
 from tautcut.suggestion import CurvePoint, Suggestion, suggest_n_clusters
 
 FOUR = planted_graph(4, 60, seed=0)
@@ -91,7 +92,7 @@ def test_a_point_is_the_better_of_two_runs_and_how_far_they_agree(monkeypatch):
     leaving = [networkx.cut_size(network, one) / networkx.volume(network, one) for one in clusters]
     for order in ([first, second], [second, first]):
         runs = iter(order)
-        monkeypatch.setattr(suggestion, "_partition", lambda problem, rng, groups, runs=runs: next(runs))
+        monkeypatch.setattr(suggestion, "quick_partition", lambda problem, groups, *, rng, runs=runs: next(runs))
         point = suggestion._point(problem, rng)
         assert (point.n_clusters, point.energy) == (3, better.energy)
         assert point.stability == pytest.approx(ari(first.labels, second.labels))
@@ -189,7 +190,7 @@ def test_a_cluster_without_any_weight_counts_as_one_that_loses_all():
     isolated = graph.degrees == 0
     problem = Problem(graph, 2)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(suggestion, "_partition", lambda problem, rng, groups: problem.partition(isolated * 1))
+        patch.setattr(suggestion, "quick_partition", lambda problem, groups, *, rng: problem.partition(isolated * 1))
         assert suggestion._point(problem, np.random.default_rng(0)).leakage == 1
 
 
@@ -222,7 +223,7 @@ def test_observers_see_every_candidate_and_can_stop():
 
 
 def test_an_interrupt_returns_what_is_there(monkeypatch, four):
-    search, calls = suggestion.best_of_starts, []
+    search, calls = links.best_of_starts, []
 
     def interrupted(*arguments, **options):
         calls.append(arguments)
@@ -230,7 +231,7 @@ def test_an_interrupt_returns_what_is_there(monkeypatch, four):
             raise KeyboardInterrupt
         return search(*arguments, **options)
 
-    monkeypatch.setattr(suggestion, "best_of_starts", interrupted)
+    monkeypatch.setattr(links, "best_of_starts", interrupted)
     with pytest.warns(InterruptedRunWarning, match="candidates done so far"):
         found = suggest_n_clusters(FOUR, range(2, 7), random_state=0)
     assert [point[:5] for point in found.curve] == [point[:5] for point in four.curve[:2]]
@@ -238,7 +239,7 @@ def test_an_interrupt_returns_what_is_there(monkeypatch, four):
 
 
 def test_a_run_that_an_interrupt_cut_short_does_not_count(monkeypatch):
-    search = suggestion.best_of_starts
+    search = links.best_of_starts
 
     def cut_short(problem, plan, *, rng):
         def press(progress: Progress) -> None:
@@ -247,7 +248,7 @@ def test_a_run_that_an_interrupt_cut_short_does_not_count(monkeypatch):
 
         return search(problem, plan, rng=rng, observers=[press])
 
-    monkeypatch.setattr(suggestion, "best_of_starts", cut_short)
+    monkeypatch.setattr(links, "best_of_starts", cut_short)
     with pytest.warns(InterruptedRunWarning, match="candidates done so far") as caught:
         found = suggest_n_clusters(FOUR, [2, 3, 4], random_state=0)
     assert len(caught) == 1
@@ -258,7 +259,7 @@ def test_an_interrupt_before_the_first_candidate_is_passed_on(monkeypatch):
     def interrupted(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(suggestion, "best_of_starts", interrupted)
+    monkeypatch.setattr(links, "best_of_starts", interrupted)
     with pytest.raises(KeyboardInterrupt):
         suggest_n_clusters(FOUR, [2])
 

@@ -20,7 +20,6 @@ from tautcut import Graph, MTVClassifier, balanced_cut_energy, walk_graph
 from tautcut.algorithm.stopping import Status
 from tautcut.errors import GraphWarning, InputError
 from tautcut.problem import lam_of_prior
-from tautcut.targets import encode_labels
 
 R = 3
 SIZE = 20
@@ -209,12 +208,6 @@ def test_only_one_vertex_is_free() -> None:
     y = BLOCKS.copy()
     y[30] = -1
     np.testing.assert_array_equal(on_graph().fit(GRAPH, y).transduction_, BLOCKS)
-
-
-def test_encoding_keeps_the_places() -> None:
-    classes, codes = encode_labels(np.array(["b", None, "a", "b", float("nan")], dtype=object), 5)
-    np.testing.assert_array_equal(classes, ["a", "b"])
-    np.testing.assert_array_equal(codes, [1, -1, 0, 1, -1])
 
 
 def test_a_column_of_labels_is_a_warning() -> None:
