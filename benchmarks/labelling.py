@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 from labels import SETS, uneven
-from render import OTHERS, OURS, plt, table
+from render import OTHERS, OURS, latest, plt, table
 
 from tautcut import Acquisition, Graph, MTVClassifier, knn_graph
 from tautcut.datasets import load
@@ -298,7 +298,8 @@ DRAWN = (OURS_NAME, "tautcut, random", "tautcut, least confident", "GraphLearnin
          "GraphLearning, Poisson, uncertainty", "modAL, logistic")  # fmt: skip
 
 
-def write_pages(records: list[RunRecord]) -> None:
+def write_pages(found: list[RunRecord]) -> None:
+    records = latest(found)
     RECORDS.with_suffix(".md").write_text(page(records), encoding="utf-8")
     draw(records)
 

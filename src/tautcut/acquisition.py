@@ -32,6 +32,7 @@ from tautcut.targets import encode_labels, in_order
 # How the choice goes on, by measurement (decision 0048).
 _EXPLORED = 2  # labels for each class that was met: with more, where classes meet matters more than new regions
 _FINER = 2  # clusters for each label from then on
+_UNMET = 0.1  # doubt of a point that nothing speaks against: the labels do not know the classes that they have not met
 _ROUGH = 0.1  # tolerance of the labels' spreading: where they are unsure is seen long before they are exact
 _SEARCHED = 64  # clusters at most of a first choice that is searched for, rather than cut by a partitioner alone
 _GRID, _GRID_STEP = 32, 2**0.25  # from so many clusters on, their numbers are rounded up to powers, and partitions kept
@@ -220,7 +221,8 @@ class Acquisition:
         Before all of them comes a cluster of each component that has no label, if its mass is worth one.
         """
         graph, is_known = self._graph, given >= 0
-        weight = np.bincount(clusters.of, graph.scaled_masses()[0] * doubt, clusters.count)
+        unsure = np.where(is_known, 0.0, _UNMET + (1.0 - _UNMET) * doubt)
+        weight = np.bincount(clusters.of, graph.scaled_masses()[0] * unsure, clusters.count)
         has_label = np.bincount(clusters.of[is_known], minlength=clusters.count) > 0
         component = graph.components()[1]
         masses = np.bincount(component, graph.masses)
