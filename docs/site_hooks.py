@@ -21,8 +21,8 @@ SHOWN_AS_TEXT = {"LICENSE": ("license.md", "License"), "CITATION.cff": ("citatio
 # In the order in which to read them.
 TUTORIALS = ("start", "few-labels", "labelling", "choosing", "method", "from-anndata")
 RESULTS = (
-    "bench", "claims", "labels", "labelling", "advice", "small", "uneven", "strain", "suggestions", "interrupts",
-    "masses", "smoothing", "walks", "gpu", "scale", "kernels", "table1", "table2",
+    "bench", "claims", "labels", "labelling", "labelling-page", "advice", "small", "uneven", "strain", "suggestions",
+    "interrupts", "masses", "smoothing", "walks", "gpu", "scale", "kernels", "table1", "table2",
 )  # fmt: skip
 
 ABOUT = (
