@@ -23,7 +23,7 @@ from sklearn.datasets import load_digits
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 WIDTH, HEIGHT = 1000, 1330  # of each part of the report, in pixels of the screen
-LABEL_WIDTH, LABEL_HEIGHT = 1280, 900
+LABEL_WIDTH, LABEL_HEIGHT = 1280, 960
 N_LABELS = 33  # so that the next question is no check, and shows a proposal
 COLOURS = 256  # of a picture: enough for a page that has few
 PICTURES = ("report", "label")

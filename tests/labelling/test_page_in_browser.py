@@ -395,13 +395,8 @@ def test_what_cannot_be_a_class_is_refused_with_a_sentence(odd, sit_down):
 def test_hostile_names_of_things_stay_text_and_no_picture_is_told(odd, sit_down):
     server, truth = odd
     person = sit_down(server)
-    names = {name: k for k, name in enumerate(sorted([*truth, "not-a-picture.png"]))}
-    found = person.page.evaluate(
-        "(n) => Promise.all(Array.from({ length: n }, async (_, i) =>"
-        " (await (await fetch(`/api/things/${i}`)).json()).thing))",
-        len(names),
-    )
-    assert {thing["name"] for thing in found} == set(names)
+    found = all_things(person)
+    assert {thing["name"] for thing in found} == {*truth, "not-a-picture.png"}
     for name in (*HOSTILE, "not-a-picture.png"):
         index = next(thing["index"] for thing in found if thing["name"] == name)
         question = {"thing": found[index], "similar": [], "is_check": False, "why": name}
@@ -487,6 +482,14 @@ def test_what_the_server_refuses_is_told_and_asked_again(odd, sit_down):
     assert person.asked() == thing
     person.complaints = [text for text in person.complaints if "400" not in text]  # the browser's own note
     assert person.page.locator("#recent .is-refused").count() == 1
+
+
+def all_things(person: Person) -> list[dict[str, Any]]:
+    return person.page.evaluate(
+        "(n) => Promise.all(Array.from({ length: n }, async (_, i) =>"
+        " (await (await fetch(`/api/things/${i}`)).json()).thing))",
+        person.state()["n_things"],
+    )
 
 
 ANSWER = """async ([things, label]) => fetch("/api/answers", {
@@ -605,19 +608,41 @@ def test_labels_under_review_are_kept_or_changed(odd, sit_down):
     person.until_saved()
 
 
-def test_a_check_says_so_and_hides_the_guess(odd, sit_down):
+def test_a_check_says_so_and_hides_the_guess_which_labels_a_whole_grid_otherwise(odd, sit_down):
     person = sit_down(odd[0])
-    thing = person.page.evaluate("async () => (await (await fetch('/api/things/3')).json()).thing")
-    thing |= {"guess": {"class": "one", "confidence": 0.9}, "label": None}
+    before = person.labels()
+    free = [thing for thing in all_things(person) if thing["label"] is None][:3]
+    free = [thing | {"guess": {"class": "one", "confidence": 0.9}} for thing in free]
     for is_check in (True, False):
-        question = {"thing": thing, "similar": [], "is_check": is_check, "why": "because"}
+        question = {"thing": free[0], "similar": free[1:], "is_check": is_check, "why": "because"}
         person.page.route("**/api/question*", partial(told, question))
         person.page.reload()
         person.wait("() => document.querySelector('#stage .thing-name') !== null")
         assert ("random check" in person.text("#why")) == is_check
         assert person.page.locator(".class.is-guess").count() == (0 if is_check else 1)
         assert person.page.locator("#accept").is_visible() != is_check
+        person.press("g")
+        assert person.page.locator(".tile").count() == (0 if is_check else 3)  # a check is asked alone
         person.page.unroute("**/api/question*")
+    assert "Label 3 as" in person.text("#accept")
+    person.press("Enter")
+    person.until_saved()
+    assert person.labels() == before | {thing["name"]: "one" for thing in free}
+    person.press("u")
+    person.until_saved()
+
+
+def test_the_end_and_a_server_that_was_started_again_are_told(odd, sit_down):
+    person = sit_down(odd[0])
+    nothing = {"thing": None, "similar": [], "is_check": False, "why": "All are labelled."}
+    person.page.route("**/api/question*", partial(told, nothing))
+    person.page.reload()
+    person.wait("() => document.getElementById('stage').textContent === 'All are labelled.'")
+    person.press("1", "Enter", "Space", "g", "n")  # there is nothing to answer
+    assert person.page.locator("#recent li").count() == 0
+    person.page.route("**/api/state", lambda route: route.fulfill(status=403, json={"error": "the token is missing."}))
+    person.wait("() => document.getElementById('trouble').textContent.includes('open the address')")
+    person.complaints = [text for text in person.complaints if "403" not in text]  # the browser's own note
 
 
 def test_a_disagreement_is_told_with_its_points(odd, sit_down):
