@@ -129,7 +129,7 @@ def labelled(path: Path, truth: Any) -> RunRecord:
         "ack_median": statistics.median(acks), "ack_max": max(acks), "ack_beside_fit_max": max(beside, default=0.0),
         "n_beside_fit": len(beside), "fit_median": statistics.median(waits), "fit_max": max(waits),
         "fit_seconds": state["fit"]["seconds"], "load_before": load_before, "load_after": os.getloadavg()[0],
-        "n_over_50_ms": sum(ack > 0.05 for ack in acks), "n_acks": len(acks),
+        "n_over_50_ms": sum(ack > 0.05 for ack in acks), "n_acks": len(acks), "cores": len(os.sched_getaffinity(0)),
     }  # fmt: skip
     return RunRecord(
         f"mnist, {len(truth):,}", "page", {"pace": PACE}, 0, ANSWERS + WAITED, None, None,
@@ -223,20 +223,11 @@ def main(parts: list[str]) -> None:
 
 def page_of(records: list[RunRecord]) -> str:
     answered = [one for one in records if one.method == "page"]
-    head = [
-        "data",
-        "start, s",
-        "again, s",
-        "key press, ms",
-        "slowest, ms",
-        "over 50 ms",
-        "new classes, s",
-        "slowest, s",
-        "load",
-    ]
+    head = ["data", "cores", "start, s", "again, s", "key press, ms", "slowest, ms", "over 50 ms", "new classes, s",
+            "slowest, s", "load"]  # fmt: skip
     rows = [
         [
-            one.data, f"{one.measures['first_start']:.1f}", f"{one.measures['second_start']:.1f}",
+            one.data, f"{one.measures['cores']:.0f}", f"{one.measures['first_start']:.1f}", f"{one.measures['second_start']:.1f}",
             f"{1000 * one.measures['ack_median']:.1f}", f"{1000 * one.measures['ack_max']:.1f}",
             f"{one.measures['n_over_50_ms']:.0f} of {one.measures['n_acks']:.0f}",
             f"{one.measures['fit_median']:.2f}", f"{one.measures['fit_max']:.2f}",
@@ -247,8 +238,8 @@ def page_of(records: list[RunRecord]) -> str:
     about = (
         "Written by `benchmarks/labelling_page.py` from `labelling-page.jsonl`, not by hand. A simulated person on the "
         f"real server: {ANSWERS} answers, {PACE} s apart, while fits run, then {WAITED} that are given while nothing "
-        "runs and waited for. The machine had 2 cores, which others used too: the load is how many processes wanted to "
-        "run, on average over a minute, before and after."
+        "runs and waited for. Cores are those that all processes were bound to; the load is how many processes wanted "
+        "to run, on average over a minute, before and after."
     )
     compared = (
         "The same labels, a few more at each step: (P) and the share of right labels of fits that start from the "
