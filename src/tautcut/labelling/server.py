@@ -29,7 +29,10 @@ from tautcut.labelling.session import RefusedError, Session
 
 HOST = "127.0.0.1"
 LARGEST_BODY = 1_000_000  # bytes
-PATIENCE = 4.0  # seconds for which a page that can wait is let wait for a better question; an answer never waits
+# Seconds for which a page that can wait is let wait for a better question; an answer never waits. Among few things it
+# is chosen within a second or two, unless the machine is busy; among many the choice takes longer than anyone waits.
+PATIENCE_AMONG_FEW, PATIENCE = 15.0, 4.0
+FEW_THINGS = 10_000
 # What the page may do: load its own files and ask this server, and nothing else.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
@@ -223,8 +226,10 @@ class _Pages:
         return await _json(self._session.state)
 
     async def question(self, request: Request) -> Response:
-        shown, is_patient = _shown_already(request), request.query_params.get("patient") == "1"
-        return await _json(partial(self._session.question, shown, patience=PATIENCE if is_patient else 0.0))
+        shown, patience = _shown_already(request), 0.0
+        if request.query_params.get("patient") == "1":
+            patience = PATIENCE_AMONG_FEW if len(self._session.things.names) <= FEW_THINGS else PATIENCE
+        return await _json(partial(self._session.question, shown, patience=patience))
 
     async def thing(self, request: Request) -> Response:
         return await _json(partial(self._session.looked_at, self._index(request)))
