@@ -127,6 +127,12 @@ def test_labels_that_their_neighbours_contradict_are_told(digits: tuple[Graph, A
     assert len(told) < 20
 
 
+def test_classes_are_called_as_the_person_calls_them(digits: tuple[Graph, Any]) -> None:
+    graph, y = digits
+    labels = {vertex: f"0{label}" for vertex, label in labels_of(y, 60).items()}
+    assert text_of(Workshop(graph).answer(request_of(labels)), "classes") == [f"0{digit}" for digit in range(10)]
+
+
 def test_questions_map_and_doubts(digits: tuple[Graph, Any]) -> None:
     graph, y = digits
     workshop = Workshop(graph)

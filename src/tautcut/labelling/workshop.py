@@ -121,9 +121,10 @@ class Workshop:
             self._last = replace(last, given=given)
         n_right, n_wrong = request["checks"].tolist()
         accuracy = estimated_accuracy(result, n_right=n_right, n_wrong=n_wrong)
+        called = _called(request, model)
         return {
-            "classes": as_text(names), "labels": result.partition.labels, "confidence": model.confidence_,
-            "energy": np.array(model.energy_), "suspicious": as_text(self._suspicious(model)),
+            "classes": as_text(called), "labels": result.partition.labels, "confidence": model.confidence_,
+            "energy": np.array(model.energy_), "suspicious": as_text(self._suspicious(model, called)),
             "accuracy": as_text(accuracy.to_dict()), "is_settled": np.array(is_settled),
         }  # fmt: skip
 
@@ -135,7 +136,7 @@ class Workshop:
         values = np.array([found.energy, found.free_energy, found.undecided])
         return {"values": values, "points": found.points}
 
-    def _suspicious(self, model: Any) -> list[list[Any]]:
+    def _suspicious(self, model: MTVClassifier, called: list[str]) -> list[list[Any]]:
         """Vertex, quality and the class that most of its edges lead to, of labels that their neighbours contradict."""
         quality, labels = model.label_quality_, model.result_.partition.labels
         found = np.flatnonzero(quality < _SUSPICIOUS)
@@ -145,7 +146,7 @@ class Workshop:
             row = slice(self.graph.indptr[vertex], self.graph.indptr[vertex + 1])
             shares = np.bincount(labels[self.graph.indices[row]], self.graph.weights[row], model.classes_.size)
             shares[labels[vertex]] = -1.0
-            rows.append([vertex, float(quality[vertex]), str(model.classes_[int(shares.argmax())])])
+            rows.append([vertex, float(quality[vertex]), called[int(shares.argmax())]])
         return rows
 
     def next(self, request: Frame) -> Frame:
@@ -179,6 +180,13 @@ def _known(request: Frame, n_vertices: int) -> Array:
     for vertex, label in zip(request["labelled"].tolist(), text_of(request, "labels"), strict=True):
         texts[vertex] = label
     return known_labels(texts)
+
+
+def _called(request: Frame, model: MTVClassifier) -> list[str]:
+    """What a person calls the classes of a fit: "03" is the number 3 where all labels are whole numbers."""
+    codes = model.result_.partition.labels[request["labelled"]].tolist()
+    spoken = dict(zip(reversed(codes), reversed(text_of(request, "labels")), strict=True))
+    return [spoken[code] for code in range(model.classes_.size)]
 
 
 def _encoded(known: Array) -> tuple[list[str], IntArray]:
