@@ -227,7 +227,8 @@ def page_of(records: list[RunRecord]) -> str:
             "slowest, s", "load"]  # fmt: skip
     rows = [
         [
-            one.data, f"{one.measures['cores']:.0f}", f"{one.measures['first_start']:.1f}", f"{one.measures['second_start']:.1f}",
+            one.data, f"{one.measures['cores']:.0f}",
+            f"{one.measures['first_start']:.1f}", f"{one.measures['second_start']:.1f}",
             f"{1000 * one.measures['ack_median']:.1f}", f"{1000 * one.measures['ack_max']:.1f}",
             f"{one.measures['n_over_50_ms']:.0f} of {one.measures['n_acks']:.0f}",
             f"{one.measures['fit_median']:.2f}", f"{one.measures['fit_max']:.2f}",

@@ -406,19 +406,20 @@ def test_few_labels_from_a_file(folder, few, digits):
 
 
 def test_labels_against_the_graph_are_told(folder):
-    X, truth = make_blobs([150] * 4, centers=[[0, 0], [0, 4], [30, 0], [30, 4]], cluster_std=0.9, random_state=0)
-    np.save("pairs.npy", np.c_[X, np.zeros(len(X))])
-    first, second, far = (int(np.flatnonzero(truth == r)[0]) for r in (0, 1, 2))
-    for name, rows in (("across", (first, second)), ("along", (first, far))):
-        (folder / f"{name}.csv").write_text("id,label\n" + "".join(f"{row},{name}{row}\n" for row in rows))
-    across, along = (
-        run("classify", "pairs.npy", "--n-neighbors", "40", "--labels", f"{name}.csv", "--seed", "0")
-        for name in ("across", "along")
-    )
+    """Four cliques; the first two are tied closely, the last two also, and one edge runs between the pairs."""
+    networkx = pytest.importorskip("networkx")
+    G = networkx.disjoint_union_all([networkx.complete_graph(12) for _ in range(4)])
+    G.add_edges_from((12 * a + i, 12 * a + 12 + i) for a in (0, 2) for i in range(6))
+    G.add_edge(12, 24)
+    networkx.write_graphml(networkx.relabel_nodes(G, {i: f"v{i}" for i in G}), "chain.graphml")
+    for name, rows in (("across", (0, 12)), ("along", (0, 36))):
+        (folder / f"{name}.csv").write_text("id,label\n" + "".join(f"v{row},class{row}\n" for row in rows))
+    across, along = (run("classify", "chain.graphml", "--labels", f"{name}.csv") for name in ("across", "along"))
     (line,) = [line for line in across.stdout.splitlines() if "disagree with the clusters" in line]
-    assert re.search(r"Label \d+(, \d+)*( and \d+)? to decide", line)
+    assert re.search(r"Label v\d+(, v\d+)*( and v\d+)? to decide", line)
+    assert along.exit_code == 0, along.output
     assert "disagree" not in along.stdout
-    content = json.loads(run("classify", "pairs.npy", "--n-neighbors", "40", "--labels", "across.csv", "--json").stdout)
+    content = json.loads(run("classify", "chain.graphml", "--labels", "across.csv", "--json").stdout)
     assert set(content["disagreement"]) == {"energy", "free_energy", "undecided", "points", "finding"}
 
 
