@@ -307,8 +307,6 @@ def write_pages(found: list[RunRecord]) -> None:
 
 
 def page(records: list[RunRecord]) -> str:
-    last = max(records, key=lambda record: record.created)
-    versions = ", ".join(f"{name} {version}" for name, version in sorted(last.versions.items()))
     sets = [name for name in CASES if any(record.data == name for record in records)]
     parts = [
         "# Which point to label next",
@@ -320,7 +318,7 @@ def page(records: list[RunRecord]) -> str:
         f"{BLOCK} at a time. GraphLearning sees the same 10-nearest-neighbour graph as tautcut, modAL's models see the "
         "features and no graph. Area is the mean height of the curve over the number of labels. Rendered by "
         "`benchmarks/labelling.py --page` from `labelling.jsonl`.",
-        f"- {last.machine['platform']}, {last.machine['cpus']} cores\n- {versions}\n- commit: {last.commit}",
+        "\n".join(sorted({_circumstances(record) for record in records})),
         "![Accuracy against the number of labels, one panel per data set](labelling.svg)",
         "## Area under the curve",
         area_table(records, sets),
@@ -329,6 +327,15 @@ def page(records: list[RunRecord]) -> str:
     for name in sets:
         parts += [f"## {name}", curve_table([record for record in records if record.data == name])]
     return "\n\n".join(parts) + "\n"
+
+
+def _circumstances(record: RunRecord) -> str:
+    """Where a run was made, and by which code."""
+    whose = "tautcut" if record.method.startswith("tautcut") else "rivals"
+    versions = ", ".join(f"{name} {version}" for name, version in sorted(record.versions.items()))
+    return (
+        f"- {whose}: {record.machine['platform']}, {record.machine['cpus']} cores, commit {record.commit}; {versions}"
+    )
 
 
 def means(records: list[RunRecord], name: str, method: str) -> dict[str, float]:

@@ -89,26 +89,6 @@ def test_a_label_that_spread_to_nothing_discredits_the_estimate(smallest: int, i
     np.testing.assert_allclose(shares, sizes / 1000 if is_believed else np.full(3, 1 / 3))
 
 
-@pytest.mark.parametrize(
-    ("counts", "is_believed"),
-    [
-        ((7, 8, 6, 9), False),  # as random draws from even classes would be
-        ((14, 10, 3, 2), True),  # as random draws from these classes would be
-        ((7, 7, 7, 6), True),  # drawn class by class: the numbers say nothing
-    ],
-)
-def test_shares_that_the_numbers_of_random_labels_contradict_are_not_believed(
-    counts: tuple[int, ...], is_believed: bool
-) -> None:
-    sizes = np.array([500, 350, 90, 60])
-    nearest, labels = np.repeat(np.arange(4), sizes), np.full(1000, -1)
-    for r, (first, n) in enumerate(zip(np.cumsum(sizes) - sizes, counts, strict=True)):
-        labels[first : first + n] = r
-    ring = Graph.from_edges(np.c_[np.arange(1000), (np.arange(1000) + 1) % 1000])
-    shares = Evidence(ring, np.eye(4)[nearest], np.ones(1000, dtype=bool), labels).shares()
-    np.testing.assert_allclose(shares, sizes / 1000 if is_believed else np.full(4, 0.25))
-
-
 def test_the_classifier_says_which_shares_it_used() -> None:
     X, truth = blobs((600, 100), spread=2.5)
     labels = drawn(truth, 5)

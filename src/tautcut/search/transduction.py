@@ -34,7 +34,6 @@ _BACKGROUND_ROUNDS = 10
 _CHANCE, _CHANCE_DECAY, _LEAST_SURPRISE = 0.51, 0.32, 0.2
 _NOISE, _NOISE_DECAY, _MOST_NOISE = 13.0, 1.25, 0.25
 _CREDIBLE, _CREDIBLE_GROWTH = 0.9, 0.3
-_STRONG = 3.0  # the logarithm of a likelihood ratio: twenty times as likely
 _HEMMED_IN = 0.03  # of an equal share, over the labels of the class: one that spread no further was stopped at once
 _STRENGTH = 1.5  # of the evidence of many labels, in the vertex's own degree (decision 0025)
 
@@ -89,18 +88,7 @@ class Evidence:
         distance = np.abs(shares - 1.0 / R).sum()
         is_hemmed_in = shares.min() < _HEMMED_IN / per_class / R
         is_told = max(surprising, _LEAST_SURPRISE) < distance <= credible and not is_hemmed_in
-        is_told = is_told and not self._is_contradicted(shares)
         return shares if is_told else np.full(R, 1.0 / R)
-
-    def _is_contradicted(self, shares: FloatArray) -> bool:
-        """Whether equal shares explain far better than these how many labels each class has.
-
-        Labels that were drawn at random, or one from each region, are as many as their class is large. If most classes
-        have the same number, they were drawn class by class, and their numbers say nothing.
-        """
-        counts = np.bincount(self.labels[self.labels >= 0], minlength=shares.size)
-        is_drawn_by_class = 2 * np.bincount(counts).max() > shares.size
-        return not is_drawn_by_class and float(counts @ np.log(shares * shares.size)) < -_STRONG
 
 
 def transduce(
