@@ -133,7 +133,7 @@ def test_pieces_are_never_cut_when_there_are_enough() -> None:
 @pytest.mark.parametrize("search", SEARCHES)
 def test_every_seed_gives_every_cluster(search: str) -> None:
     graph = planted_graph(3, 6, seed=1)
-    for seed in range(100):
+    for seed in range(100 if search == "none" else 40):
         check(fitted(graph, 3, random_state=seed, search=search), graph, 3)
 
 

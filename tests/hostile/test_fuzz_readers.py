@@ -13,7 +13,7 @@ from hostile.sandbox import Sandbox
 from hostile.specimens import SPECIMENS
 from tautcut import formats
 
-BLOCK, LAST = 100, 600
+BLOCK, LAST = 100, 400
 
 
 @pytest.fixture(scope="module")
