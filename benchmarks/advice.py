@@ -134,7 +134,8 @@ def page(records: list[RunRecord]) -> str:
     parts += [
         "## Labels that disagree with the graph",
         "Where it is told, the accuracy before, and with the labels of the points that are named, or of as many random "
-        "ones.",
+        "ones. Rows with five labels per class are of code that told them still; they are why it is silent from three "
+        "on ([decision 0050](../decisions/0050-labels-that-disagree-with-the-graph.md)).",
     ]
     rows = []
     for record in records:

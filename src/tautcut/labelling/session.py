@@ -5,6 +5,7 @@ on where it was. Fits and questions come from processes of their own; an answer 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 import time
@@ -254,8 +255,6 @@ class Session:
 
     def _take_known(self, known: dict[str, str]) -> None:
         """Labels of a table, as answers, once: the table is known by its content."""
-        import hashlib
-
         digest = hashlib.sha256(json.dumps(sorted(known.items())).encode()).hexdigest()[:16]
         by_label: dict[str, list[str]] = {}
         for name, label in known.items():
@@ -308,10 +307,9 @@ class Session:
             if is_check:
                 self._checks_asked.add(index)
             similar = self.things.similar(index, SIMILAR, is_free)
-            hides = is_check
             return {
-                "thing": self.thing(index, hides_guess=hides),
-                "similar": [self.thing(one, hides_guess=hides) for one in similar],
+                "thing": self.thing(index, hides_guess=is_check),
+                "similar": [self.thing(one, hides_guess=is_check) for one in similar],
                 "is_check": is_check, "why": why,
             }  # fmt: skip
 

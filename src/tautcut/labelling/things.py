@@ -12,13 +12,12 @@ import os
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import scipy.sparse as sp
 
 from tautcut._version import __version__
 from tautcut.arrays import Array, FloatArray, IntArray
@@ -26,6 +25,7 @@ from tautcut.errors import InputError
 from tautcut.formats import Data
 from tautcut.formats.pictures import Bitmaps, bitmaps, encoded, is_picture, shown
 from tautcut.graph import Graph
+from tautcut.labelling.refits import frame_of, graph_of
 from tautcut.writing import write_whole
 
 Kind = Literal["image", "text", "numbers", "name"]
@@ -241,7 +241,6 @@ class Kept:
 
     source: Path
     problem: str | None = None
-    _known: dict[str, bool] = field(default_factory=dict)
 
     def path(self, what: str) -> Path:
         source = self.source.resolve()
@@ -292,12 +291,9 @@ class Kept:
         key = _digest(json.dumps(settings, sort_keys=True, default=str), _content_digest(data))
         stored = self.get("graph", key)
         if stored is not None:
-            parts = (stored["weights"], stored["indices"], stored["indptr"])
-            graph = Graph.from_any(sp.csr_matrix(parts, shape=(len(data.ids),) * 2))
-            return (graph.with_masses(stored["masses"]) if "masses" in stored else graph), False
+            return graph_of(stored), False
         graph = make()
-        masses = {"masses": graph.masses} if graph.has_masses else {}
-        self.put("graph", key, weights=graph.weights, indices=graph.indices, indptr=graph.indptr, **masses)
+        self.put("graph", key, **frame_of(graph))
         return graph, True
 
 
