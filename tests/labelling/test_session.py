@@ -17,8 +17,9 @@ from PIL import Image
 
 from labelling_samples import N_PICTURES, draw_pictures, session_of
 from tautcut.errors import InputError
+from tautcut.labelling.answers import RefusedError, checked_class, keys_of
 from tautcut.labelling.refits import as_text
-from tautcut.labelling.session import CHECK_EVERY, MAPPED, RefusedError, Session, _sample, checked_class, keys_of
+from tautcut.labelling.session import CHECK_EVERY, MAPPED, Session, _sample
 
 
 @pytest.fixture

@@ -25,7 +25,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tautcut.errors import InputError, TautcutError
 from tautcut.labelling import exports
-from tautcut.labelling.session import RefusedError, Session
+from tautcut.labelling.answers import RefusedError
+from tautcut.labelling.session import Session
 
 HOST = "127.0.0.1"
 LARGEST_BODY = 1_000_000  # bytes

@@ -9,17 +9,16 @@ import hashlib
 import json
 import threading
 import time
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tautcut.arrays import FloatArray, IntArray
 from tautcut.errors import InputError
-from tautcut.formats.labels import UNKNOWN
+from tautcut.labelling.answers import Answers, RefusedError, checked_class, checked_id, is_sound, keys_of
 from tautcut.labelling.journal import Entry, Journal
 from tautcut.labelling.refits import SETTLE, Frame, Worker, as_text, text_of
 from tautcut.labelling.things import Things
@@ -30,17 +29,10 @@ CHECK_EVERY = 5  # questions: one of so many is drawn at random, to estimate the
 SIMILAR = 11  # things beside the one that is asked about
 MAPPED = 5000  # points of the map
 PREPARED = 20  # questions at a time, so that they last while the next are chosen
-LONGEST_NAME = 200  # letters of a class
 MOST_AT_ONCE = 1000  # things in one answer
-_LONGEST_ID = 200
 _DOUBTED_AGAIN = 1.5  # times as many labels, until it is asked again whether they disagree with the graph
 _ENOUGH = 0.95  # of the labels are right, surely: then one may stop
 _FEW_CHECKS = 10
-_KEYS = "123456789abcdefhijklopqtvwxyz"  # of classes; other letters are the page's own
-
-
-class RefusedError(InputError):
-    """An answer that cannot be taken; nothing has changed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,57 +49,6 @@ class Fit:
     counts: dict[str, int]
     accuracy: Json
     is_settled: bool
-
-
-@dataclass
-class _Answers:
-    """What follows from the entries of a journal, one after another."""
-
-    labels: dict[str, str] = field(default_factory=dict)
-    skipped: set[str] = field(default_factory=set)
-    classes: list[str] = field(default_factory=list)
-    done: list[Entry] = field(default_factory=list)  # what can be undone
-    ids: set[str] = field(default_factory=set)
-    revision: int = 0
-    checks: dict[str, bool] = field(default_factory=dict)  # whether the prediction of a thing was right
-
-    def take(self, entry: Entry) -> None:
-        """Take one more entry into account."""
-        self.revision += 1
-        self.ids.add(entry["id"])
-        if entry["do"] == "class":
-            if entry["label"] not in self.classes:
-                self.classes.append(entry["label"])
-        elif entry["do"] == "answer":
-            self._label(entry)
-        elif self.done:
-            self._undo(self.done.pop())
-
-    def _label(self, entry: Entry) -> None:
-        names, label = entry["things"], entry["label"]
-        before = [[name, self.labels.get(name), name in self.skipped, self.checks.get(name)] for name in names]
-        is_new = label is not None and label not in self.classes
-        self.done.append({"before": before, "made": label if is_new else None, "things": names})
-        if is_new:
-            self.classes.append(label)
-        for name in names:
-            self.checks.pop(name, None)
-            if label is None:
-                self.labels.pop(name, None)
-                self.skipped.add(name)
-            else:
-                self.labels[name] = label
-                self.skipped.discard(name)
-        for name, guess in entry.get("checks", {}).items():
-            self.checks[name] = guess == label
-
-    def _undo(self, done: Entry) -> None:
-        for name, label, is_skipped, check in done["before"]:
-            self.labels.pop(name, None) if label is None else self.labels.__setitem__(name, label)
-            (self.skipped.add if is_skipped else self.skipped.discard)(name)
-            self.checks.pop(name, None) if check is None else self.checks.__setitem__(name, check)
-        if done["made"] is not None and done["made"] not in self.labels.values():
-            self.classes.remove(done["made"])
 
 
 class Session:
@@ -132,7 +73,7 @@ class Session:
         self.things, self.journal, self.seed = things, journal, seed
         self.notes: list[str] = []
         self._lock = threading.RLock()
-        self._answers = _Answers()
+        self._answers = Answers()
         self._fit: Fit | None = None
         self._problem: str | None = None
         self._queue: list[tuple[int, str]] = []  # vertices, and why they are asked about
@@ -271,7 +212,7 @@ class Session:
         """Refuse the journal of other data: most of what it labels has to be there, and to be the same."""
         marked: dict[str, str] = {}
         for number, entry in enumerate(journal.entries, 2):
-            if not _is_sound(entry):
+            if not is_sound(entry):
                 raise InputError(f"line {number} of '{journal.path}' is no answer. Correct or delete it.")
             marked.update(zip(entry.get("things", ()), entry.get("marks", ()), strict=False))
         there = {name: mark for name, mark in marked.items() if name in self.things.number}
@@ -575,57 +516,6 @@ def _advice(fit: Fit) -> str:
     if accuracy["n_checked"] < _FEW_CHECKS:
         return "The estimate rests on few checks yet: one question in five is one."
     return "Go on: further labels help where the classifier is unsure."
-
-
-def keys_of(classes: Sequence[str]) -> dict[str, str]:
-    """The key of each class, while there are keys: its own name where that is one, so that "3" is the key of 3.
-
-    A class keeps its key when others follow it.
-    """
-    keys: dict[str, str] = {}
-    for name in classes:
-        free = [key for key in _KEYS if key not in keys.values()]
-        own = name.casefold()
-        if own in free or (own == "0" and own not in keys.values()):
-            keys[name] = own
-        elif free:
-            keys[name] = free[0]
-    return keys
-
-
-def checked_class(name: object) -> str:
-    """The name of a class, if it can be one: `tautcut classify` has to read it as a label again."""
-    if not isinstance(name, str):
-        raise RefusedError("the name of a class must be text.")
-    name = unicodedata.normalize("NFC", name.strip())
-    if not 1 <= len(name) <= LONGEST_NAME:
-        raise RefusedError(f"the name of a class has 1 to {LONGEST_NAME} letters; found {len(name)}.")
-    if any(unicodedata.category(one) in ("Cc", "Cs", "Zl", "Zp") for one in name):
-        raise RefusedError("the name of a class has no control characters, and is one line.")
-    if name.casefold() in UNKNOWN:
-        raise RefusedError(f"{name!r} means that a label is unknown, and cannot be a class. Choose another word.")
-    return name
-
-
-def checked_id(id_: object) -> str:
-    """The id of an answer, by which it counts once."""
-    if not isinstance(id_, str) or not 1 <= len(id_) <= _LONGEST_ID:
-        raise RefusedError(f"an answer needs an id: a text of 1 to {_LONGEST_ID} letters, its own.")
-    return id_
-
-
-def _is_sound(entry: Entry) -> bool:
-    """Whether a line of a journal is one that a session has written."""
-    label, things, checks = entry.get("label"), entry.get("things"), entry.get("checks", {})
-    if not isinstance(entry.get("id"), str) or entry.get("do") not in ("answer", "undo", "class"):
-        return False
-    if entry["do"] == "undo":
-        return True
-    if entry["do"] == "class":
-        return isinstance(label, str)
-    is_labelled = label is None or isinstance(label, str)
-    is_list = isinstance(things, list) and all(isinstance(one, str) for one in things)
-    return is_labelled and is_list and isinstance(checks, dict)
 
 
 def _sample(n: int, is_always: Any, most: int) -> IntArray:
