@@ -18,6 +18,7 @@ from scipy.optimize import linear_sum_assignment
 
 from tautcut.algorithm.reference_batch import ReferenceBatch
 from tautcut.errors import InputError
+from tautcut.graph import Graph
 from tautcut.graph.laplacian import diffuse, normalised_cut
 from tautcut.kernels import devices
 from tautcut.kernels.batch import Limits
@@ -94,6 +95,41 @@ class StandInGpu:
 
     def spectral(self) -> StandInSpectral:
         return StandInSpectral(self)
+
+    def coarsened(self, n_vertices: int, *, heaviest: float, seed: int, respected: Rows | None = None) -> StandInCoarse:
+        """Pairs along random edges, again and again."""
+        graph, rng = self.problem.graph, np.random.default_rng(seed)
+        parents = np.arange(graph.n_vertices)
+        groups = np.zeros(graph.n_vertices, dtype=np.int64)
+        for one in [] if respected is None else respected:
+            groups = np.unique(groups * self.problem.n_clusters + self.in_graph_order(one), return_inverse=True)[1]
+        while graph.n_vertices > n_vertices:
+            pairs, taken = np.arange(graph.n_vertices), np.zeros(graph.n_vertices, dtype=bool)
+            W = graph.to_scipy().tocoo()
+            for i, j in rng.permutation(np.column_stack([W.row, W.col])):
+                if not taken[[i, j]].any() and groups[i] == groups[j] and graph.masses[[i, j]].sum() <= heaviest:
+                    taken[[i, j]], pairs[j] = True, i
+            if not taken.any():
+                break
+            first, parent = np.unique(pairs, return_inverse=True)
+            graph, parents, groups = graph.contracted(parent), parent[parents], groups[first]
+        return StandInCoarse(graph, parents[self.order])
+
+
+@dataclass(frozen=True, eq=False)
+class StandInCoarse:
+    """What `Coarse` is on a GPU."""
+
+    graph: Graph
+    parents: np.ndarray
+
+    def projected(self, labels: np.ndarray) -> Rows:
+        return np.asarray(labels)[:, self.parents].view(Rows)
+
+    def restricted(self, labels: Rows) -> np.ndarray:
+        coarse = np.empty((len(labels), self.graph.n_vertices), dtype=np.int64)
+        coarse[:, self.parents] = np.asarray(labels)
+        return coarse
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,12 +226,12 @@ class StandInSpectral:
         return normalised_cut(self.kernels.problem.graph, n_clusters, rng=rng)
 
 
-def nearest(points: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The k nearest other points of each, nearest first, and their squared distances."""
+def nearest(points: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, float, int]:
+    """The k nearest other points of each, nearest first, and their squared distances; found exactly."""
     squared = ((points[:, None] - points[None]) ** 2).sum(axis=2)
     np.fill_diagonal(squared, np.inf)
     indices = np.argsort(squared, axis=1, kind="stable")[:, :k]
-    return indices, np.take_along_axis(squared, indices, axis=1)
+    return indices, np.take_along_axis(squared, indices, axis=1), 1.0, 0
 
 
 def use_stand_in(monkeypatch: pytest.MonkeyPatch, *, room: int = 1000) -> list[StandInGpu]:

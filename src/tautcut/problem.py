@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Literal, get_args
 
 import numpy as np
@@ -20,6 +21,7 @@ from tautcut.graph import Graph
 Numerator = Literal["tv", "laplacian"]
 
 NUMERATORS: tuple[Numerator, ...] = get_args(Numerator)
+_EDGES_AT_A_TIME = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,9 +214,15 @@ def balanced_cut_energy(
 
 def cuts(graph: Graph, labels: IntArray, n_clusters: int) -> FloatArray:
     """Cut(A_r, A_rᶜ) of each cluster, shape (R,)."""
-    owner = np.repeat(labels, np.diff(graph.indptr))
-    crosses = owner != labels[graph.indices]
-    return np.bincount(owner[crosses], graph.weights[crosses], n_clusters).astype(np.float64)
+    cut = np.zeros(n_clusters)
+    # Some vertices at a time: what is made for their edges stays in the cache.
+    starts = np.searchsorted(graph.indptr, np.arange(0, max(graph.indices.size, 1), _EDGES_AT_A_TIME), side="right") - 1
+    for first, last in pairwise([*np.unique(starts).tolist(), graph.n_vertices]):
+        edges = slice(graph.indptr[first], graph.indptr[last])
+        owner = np.repeat(labels[first:last], np.diff(graph.indptr[first : last + 1]))
+        crosses = owner != labels[graph.indices[edges]]
+        cut += np.bincount(owner[crosses], graph.weights[edges][crosses], n_clusters)
+    return cut
 
 
 def balanced_terms(cut: FloatArray, masses: FloatArray, lam: FloatArray) -> FloatArray:

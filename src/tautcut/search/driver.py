@@ -26,6 +26,7 @@ from tautcut.kernels.cpu import compiling
 from tautcut.problem import Partition, Problem
 from tautcut.search import partitioners
 from tautcut.search.generations import GenerationSearcher
+from tautcut.search.levels import LevelSearcher
 from tautcut.search.multilevel import MultilevelSearcher
 from tautcut.search.plan import Plan, Task
 from tautcut.search.population import Found, Population, is_better
@@ -35,6 +36,7 @@ from tautcut.search.starts import soften, start_maker
 _UNEVEN = (
     1e-6  # by which a row of F may miss a sum of one: a projection in single precision misses it by more, at times
 )
+_ROWS_AT_A_TIME = 1 << 14
 AGREED = 1e-6  # of the lowest (P): starts that end no further above it agree
 
 
@@ -48,6 +50,7 @@ class Searcher(Protocol):
     is_exact: bool  # whether its one start is the lowest partition there is
     n_starts: int
     n_children: int
+    n_polishes: int  # runs of Algorithm 1 from the best partition that are to follow, while they help
 
     def starts(self, population: Population, *, rng: np.random.Generator) -> Iterator[Found]:
         """The partitions to begin with."""
@@ -121,7 +124,8 @@ def _result_in_units(result: Result, problem: Problem, unit: float) -> Result:
 
 def _searcher_for(task: Task) -> Searcher:
     is_on_gpu = devices.runs_on_gpu(task.problem, task.plan.device)
-    on_device = (GenerationSearcher if is_on_gpu else MultilevelSearcher)(task)
+    of_gpu = LevelSearcher if LevelSearcher.suits(task) else GenerationSearcher
+    on_device = (of_gpu if is_on_gpu else MultilevelSearcher)(task)
     # Without Numba or a partitioner, the search of a GPU serves small graphs too (decision 0022).
     is_equipped = not is_on_gpu or (compiling.is_available() and partitioners.is_available())
     return SmallSearcher(task, on_device.solve) if task.is_small and is_equipped else on_device
@@ -141,7 +145,7 @@ def _search(searcher: Searcher, task: Task, best: _Best, rng: np.random.Generato
             population.add(child.partition)
             best.offer(Found(population[0], child.run))  # not the child: it may be another name of a partition known
             best.show("search", number, searcher.n_children)
-        for number in range(task.effort.polishes):
+        for number in range(searcher.n_polishes):
             run = searcher.solve(soften(best.partition.labels, task.problem.n_clusters), number)
             has_won = best.offer(Found(run.partition, run))
             has_won |= best.offer(Found(searcher.refine(best.partition, rng=rng)))
@@ -245,13 +249,17 @@ class _Best:
 
 def agreeing_memberships(F: FloatArray, labels: IntArray) -> FloatArray:
     """F with the largest entry of each row moved to its label, where the search has moved the vertex."""
-    total = F.sum(axis=1, keepdims=True)
-    F = np.where(abs(total - 1.0) > _UNEVEN, F / total, F)
     agreeing = F.copy()
-    moved = np.flatnonzero(F.argmax(axis=1) != labels)
-    largest = F[moved].argmax(axis=1)
-    agreeing[moved, labels[moved]] = F[moved, largest]
-    agreeing[moved, largest] = F[moved, labels[moved]]
-    tied = moved[agreeing[moved].argmax(axis=1) != labels[moved]]
-    agreeing[tied, labels[tied]] = np.nextafter(agreeing[tied, labels[tied]], np.inf)
+    for first in range(0, len(F), _ROWS_AT_A_TIME):  # what is made of them stays in the cache
+        here, wanted = agreeing[first : first + _ROWS_AT_A_TIME], labels[first : first + _ROWS_AT_A_TIME]
+        total = here.sum(axis=1)
+        uneven = np.flatnonzero(abs(total - 1.0) > _UNEVEN)
+        here[uneven] /= total[uneven, None]
+        moved = np.flatnonzero(here.argmax(axis=1) != wanted)
+        largest = here[moved].argmax(axis=1)
+        own = here[moved, wanted[moved]]
+        here[moved, wanted[moved]] = here[moved, largest]
+        here[moved, largest] = own
+        tied = moved[here[moved].argmax(axis=1) != wanted[moved]]
+        here[tied, wanted[tied]] = np.nextafter(here[tied, wanted[tied]], np.inf)
     return agreeing

@@ -6,7 +6,7 @@ on the host. Nothing here looks at true labels.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,26 +16,27 @@ from tautcut.algorithm.results import Result
 from tautcut.algorithm.stopping import CUT_SHORT
 from tautcut.arrays import FloatArray
 from tautcut.kernels import devices
-from tautcut.problem import Partition
+from tautcut.problem import Partition, Problem
 from tautcut.search.partitioners import fill_empty
 from tautcut.search.plan import Task
-from tautcut.search.population import Found, Population, clusters_to_merge_and_split
+from tautcut.search.population import Found, Population, clusters_to_merge_and_split, is_same
 from tautcut.search.starts import SOFTNESS, seed_vertices, start_maker
 
 STARTS = 15  # starts, or children of a generation (decision 0022)
 _MIXED = 3  # every third child has two parents
-_PARENTS = 6
+PARENTS = 6
 _REFINED = 8  # partitions of a generation that greedy moves are tried on
 _MARGIN = 0.05  # by which (P) may be higher than the best for them to be
 _SHARES = (0.3, 0.7)  # of a cluster that is split
-_LARGE = 300_000  # directed edges, from which on there are fewer generations
+LARGE = 300_000  # directed edges, from which on there are fewer generations
+_PATIENCE = 2  # generations that find nothing lower, after which `evolved` ends
 
 
 class GenerationSearcher:
     """The searcher of a GPU: batches of starts, greedy moves, generations of children."""
 
     is_exact = False
-    capacity: int | None = _PARENTS
+    capacity: int | None = PARENTS
 
     def __init__(self, task: Task) -> None:
         self._task, self._effort, self._problem = task, task.effort, task.problem
@@ -43,14 +44,24 @@ class GenerationSearcher:
         self._gpu = devices.gpu_engine(task.problem, task.plan.dtype)
         self._gpu.starts_that_fit()  # refuses what is too large before anything is made
         self._moves = self._gpu.moves(task.smallest)
+        self.n_polishes = task.effort.polishes
         is_drawn = isinstance(self._init, str) and self._init != "ncut"
         n_starts = task.n_starts(lambda: STARTS if is_drawn else 0)
         # What happens to be free in its memory must not change an answer, so an empty GPU is asked.
         self.n_starts = self._gpu.starts_of_gpu(n_starts) if task.plan.n_init == "auto" else n_starts
         generations = self._effort.generations
-        affordable = generations * _LARGE // max(task.problem.graph.indices.size, 1)
+        affordable = generations * LARGE // max(task.problem.graph.indices.size, 1)
         self._n_generations = int(np.clip(affordable, min(1, generations), generations))
         self.n_children = self._n_generations * _REFINED
+
+    @property
+    def problem(self) -> Problem:
+        return self._problem
+
+    @property
+    def smallest(self) -> FloatArray:
+        """The least mass that each cluster may keep."""
+        return self._task.smallest
 
     def starts(self, population: Population, *, rng: np.random.Generator) -> Iterator[Found]:
         """What Algorithm 1 finds from all starts side by side, refined; the best of them, each once."""
@@ -72,7 +83,42 @@ class GenerationSearcher:
         for _ in range(self._n_generations):
             yield from self._solved(self._child_matrices(population, rng), population)
 
-    def _solved(self, starts: Any, population: Population) -> Iterator[Found]:
+    def evolved(self, founders: Sequence[Partition], *, rng: np.random.Generator) -> Population:
+        """What becomes of the founders, or of starts where there are none, while generations find anything lower.
+
+        Two starts that end in one lowest partition are believed, and have no children.
+        """
+        population, n_stale = Population(self.smallest, self.capacity), 0
+        for founder in founders:
+            population.found(founder)
+        if not founders:
+            starts = list(self.starts(population, rng=rng))
+            for start in starts:
+                population.found(start.partition)
+            if starts[0].n_alike > 1 or _is_cut_short(starts[-1]):
+                return population
+        for _ in range(self._n_generations):
+            lowest = population[0]
+            for child in self._solved(self._child_matrices(population, rng), population):
+                population.add(child.partition)
+                if _is_cut_short(child):
+                    return population
+            n_stale = n_stale + 1 if is_same(lowest, population[0]) else 0
+            if n_stale == _PATIENCE:
+                break
+        return population
+
+    def coarsened(self, n_vertices: int, heaviest: float, founders: Sequence[Partition], seed: int) -> Any:
+        """A coarser graph that respects the founders, made by the GPU; see `GpuKernels.coarsened`."""
+        respected = self._gpu.joined([self._moves.labels_of(one.labels) for one in founders]) if founders else None
+        coarse = self._gpu.coarsened(n_vertices, heaviest=heaviest, seed=seed, respected=respected)
+        return coarse, [] if respected is None else coarse.restricted(respected)
+
+    def polished(self, labels: Any, population: Population, *, is_last: bool) -> Iterator[Found]:
+        """Algorithm 1 from partitions in the GPU's memory, then greedy moves; with the run, if none is to follow."""
+        yield from self._solved(self._moves.soften(labels, SOFTNESS), population, is_last=is_last)
+
+    def _solved(self, starts: Any, population: Population, *, is_last: bool = False) -> Iterator[Found]:
         """Algorithm 1 from each start, then greedy moves on those whose (P) is near the best; the lowest first.
 
         What the population would refuse stays on the GPU, but for the lowest, which shows how it goes.
@@ -90,7 +136,7 @@ class GenerationSearcher:
         refined = self._moves.descend(outcome.labels[order[is_near]])
         labels = self._gpu.joined([refined, outcome.labels[order[~is_near]]])
         # A run is kept only where none follows that polishes the best partition.
-        run = None if self._effort.polishes else outcome.best
+        run = outcome.best if is_last or not self.n_polishes else None
         energies = self._moves.energies(labels)
         is_full = len(population) == self.capacity and (population[-1].masses >= self._task.smallest).all()
         limit = population[-1].energy / unit if is_full else np.inf
@@ -132,6 +178,10 @@ class GenerationSearcher:
         pairs = [rng.choice(n_parents, 2, replace=False) for _ in range(n_mixed)]
         mixed = [moves.mix(parents[int(i)], parents[int(j)], SOFTNESS)[None] for i, j in pairs]
         return self._gpu.joined([moves.soften(split, SOFTNESS), *mixed])
+
+
+def _is_cut_short(found: Found) -> bool:
+    return found.run is not None and found.run.status in CUT_SHORT
 
 
 def _distinct(energies: FloatArray) -> list[tuple[int, int]]:

@@ -50,6 +50,7 @@ class MultilevelSearcher:
         self._are_searched = is_multilevel and self._effort.start_factor > 0 and task.plan.algorithm == "fast"
         self.n_starts = task.n_starts(self._affordable_starts)
         self.n_children = self._effort.combinations
+        self.n_polishes = self._effort.polishes
 
     def _affordable_starts(self) -> int:
         """How many starts are searched: more on smaller graphs; one where they would be solved in full."""
@@ -114,7 +115,7 @@ class MultilevelSearcher:
     def _strong_starts(self, population: Population, rng: np.random.Generator) -> Iterator[Found]:
         """Another partitioner's best, refined, where the effort asks for it."""
         problem, effort = self._task.problem, self._effort
-        wanted = effort.strong or (effort.strong_if_noisy if _is_noisy(problem, population[0]) else ())
+        wanted = effort.strong or (effort.strong_if_noisy if is_noisy(problem, population[0]) else ())
         for imbalance in wanted:
             labels = strong_partition(problem, imbalance=imbalance)
             if labels is not None:
@@ -158,7 +159,7 @@ class MultilevelSearcher:
         return found
 
 
-def _is_noisy(problem: Problem, partition: Partition) -> bool:
+def is_noisy(problem: Problem, partition: Partition) -> bool:
     """Whether a good partition cuts many edges, on a graph small enough for a slow partitioner (decision 0021)."""
     graph = problem.graph
     if graph.indices.size > _STRONG_WORK or np.diff(graph.indptr).max() > _STRONG_DEGREE:

@@ -37,6 +37,7 @@ class SmallSearcher:
         self.is_exact = task.problem.n_vertices <= LARGEST
         self.n_starts = 1 if self.is_exact else task.n_starts(lambda: _STARTS)
         self.n_children = 0 if self.is_exact else task.effort.small_children
+        self.n_polishes = task.effort.polishes
 
     @cached_property
     def _annealing(self) -> Annealing:

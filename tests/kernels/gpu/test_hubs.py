@@ -95,11 +95,14 @@ def test_memberships(iterated: Run):
 def test_both_ends_of_an_edge_have_its_dual(iterated: Run):
     layout, problem = iterated.gpu.layout, iterated.problem
     short = np.minimum(np.arange(layout.n_short_blocks * LANES), layout.n_short - 1).reshape(-1, LANES)
-    long = np.repeat(layout.owners[layout.n_short_blocks :, None], LANES, axis=1)
-    row = np.repeat(np.concatenate([short, long]), np.diff(layout.offsets), axis=0).ravel()
-    is_edge = row != layout.neighbors
+    owners, offsets, neighbors, order = (
+        part.cpu().numpy() for part in (layout.owners, layout.offsets, layout.neighbors, layout.order)
+    )
+    long = np.repeat(owners[layout.n_short_blocks :, None], LANES, axis=1)
+    row = np.repeat(np.concatenate([short, long]), np.diff(offsets), axis=0).ravel()
+    is_edge = row != neighbors
     P = np.zeros((problem.n_vertices, problem.n_vertices, problem.n_clusters))
-    P[layout.order[row[is_edge]], layout.order[layout.neighbors[is_edge]]] = iterated.ours.P[0].cpu().numpy()[is_edge]
+    P[order[row[is_edge]], order[neighbors[is_edge]]] = iterated.ours.P[0].cpu().numpy()[is_edge]
     assert np.array_equal(P, -P.transpose(1, 0, 2))
     upper = sp.triu(problem.graph.to_scipy(), 1).tocoo()  # the order of the reference's edges
     assert np.abs(P[upper.row, upper.col] - iterated.theirs.P).max() < 1e-5

@@ -15,9 +15,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tautcut.kernels.gpu.layout as layout_module
+from gpu_or_interpreter import torch
 from strategies import graphs, random_graph
 from tautcut.graph import Graph
-from tautcut.kernels.gpu.layout import Layout, exactly_summed, layout_of
+from tautcut.kernels.gpu.layout import Csr, Layout, exactly_summed, layout_of, tensor_of
+
+
+def laid_out(graph: Graph, near: np.ndarray | None = None, **sizes: int) -> Layout:
+    here = torch.device("cpu")
+    weights = None if graph.is_unweighted else tensor_of(graph.weights, here)
+    csr = Csr(tensor_of(graph.indptr, here), tensor_of(graph.indices, here), weights)
+    return layout_of(csr, near=None if near is None else tensor_of(near, here), **sizes)
 
 
 def edges_of(layout: Layout) -> list[tuple[int, int, float]]:
@@ -54,28 +62,28 @@ def test_every_edge_has_its_slot(graph: Graph, lanes: int, unroll: int, longest:
         patch.setattr(layout_module, "LONG_ROW", longest)
         patch.setattr(layout_module, "HUB_ROW", hub)
         patch.setattr(layout_module, "PIECE", 4)
-        layout = layout_of(graph, graph.weights, lanes=lanes, unroll=unroll)
+        layout = laid_out(graph, lanes=lanes, unroll=unroll)
     assert edges_of(layout) == edges_of_graph(graph)
     assert layout.n_hubs == (np.diff(graph.indptr) > max(longest, hub)).sum()
     assert sorted(layout.order.tolist()) == list(range(graph.n_vertices))
-    assert (np.diff(layout.offsets) % unroll == 0).all()
+    assert (np.diff(layout.offsets.numpy()) % unroll == 0).all()
 
 
 def test_no_block_of_a_hub_is_longer_than_a_piece():
     """A star: its centre is the last row, in as many blocks as it takes; one edge fewer, and it has one block."""
     for n_leaves, n_blocks in ((2048, 1), (2049, 5), (100_000, 196)):
         star = Graph.from_edges(np.column_stack([np.zeros(n_leaves, dtype=np.int64), np.arange(1, n_leaves + 1)]))
-        layout = layout_of(star, star.weights, lanes=8, unroll=2)
+        layout = laid_out(star, lanes=8, unroll=2)
         assert layout.order[-1] == 0
         assert layout.n_hubs == (n_blocks > 1)
-        assert (layout.owners == n_leaves).sum() == n_blocks
-        lengths = np.diff(layout.offsets)[layout.n_whole_blocks :] * layout.lanes
+        assert int((layout.owners == n_leaves).sum()) == n_blocks
+        lengths = np.diff(layout.offsets.numpy())[layout.n_whole_blocks :] * layout.lanes
         assert (lengths <= layout_module.PIECE).all()
 
 
 def test_rows_of_like_length_share_a_block():
     graph = random_graph(3000, 12_000, seed=0, is_weighted=False, n_isolated=0)
-    layout = layout_of(graph, graph.weights, lanes=8, unroll=2)
+    layout = laid_out(graph, lanes=8, unroll=2)
     assert layout.n_slots <= 1.1 * graph.indices.size  # in the graph's own order it would be 1.6 times as many
 
 
@@ -84,7 +92,7 @@ def test_vertices_that_belong_together_lie_side_by_side():
     groups = np.random.default_rng(0).integers(0, 4, 200)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(layout_module, "WINDOW", 8)
-        layout = layout_of(graph, graph.weights, lanes=4, unroll=2, near=groups)
+        layout = laid_out(graph, lanes=4, unroll=2, near=groups)
     assert (np.diff(groups[layout.order]) != 0).sum() < 4 + 200 // 8
     assert edges_of(layout) == edges_of_graph(graph)
 

@@ -43,7 +43,7 @@ def test_leading_eigenvectors(monkeypatch: pytest.MonkeyPatch):
 def test_nearest_neighbors():
     X = np.random.default_rng(0).normal(size=(80, 5)) + 100.0  # far from the origin, where products round
     X[10] = X[20] = X[30]  # copies
-    indices, squared = nearest_on_gpu(X, 6, device=DEVICE)
+    indices, squared, *_ = nearest_on_gpu(X, 6, device=DEVICE)
     distances = ((X[:, None] - X[None]) ** 2).sum(axis=2)
     np.fill_diagonal(distances, np.inf)
     assert np.allclose(squared, np.sort(distances, axis=1)[:, :6], atol=1e-4)

@@ -19,12 +19,12 @@ from tautcut.checks import neighbor_count, one_of
 from tautcut.errors import GraphWarning
 from tautcut.graph import Graph
 from tautcut.graph.neighbors.features import METRICS, Metric, comparable, distances_of, distinct_rows, features_of
-from tautcut.graph.neighbors.search import LOW_RECALL, METHODS, Method, NeighborReport, Neighbors, OnStep, own_neighbors
+from tautcut.graph.neighbors.search import LOW_RECALL, METHODS, Method, NeighborReport, OnStep, own_neighbors
 from tautcut.memory import for_work, foresee
 
 Weights: TypeAlias = Literal["binary", "self-tuning", "gaussian"]
 Duplicates: TypeAlias = Literal["keep", "merge"]
-Finder: TypeAlias = Callable[[RealArray, int], Neighbors]
+Finder: TypeAlias = Callable[[RealArray, int], tuple[IndexArray, FloatArray, float, int]]
 
 WEIGHTS: tuple[Weights, ...] = get_args(Weights)
 DUPLICATES: tuple[Duplicates, ...] = get_args(Duplicates)
@@ -122,8 +122,9 @@ def neighbor_graph(
     progress : callable, optional
         Called with the steps done and their total, as the search goes on.
     finder : callable, optional
-        Another exact search for dense points: (points, k) → indices and squared distances, nearest first. It is
-        taken unless `method` is "approximate".
+        Another search for dense points: (points, k) → indices and squared distances, nearest first, its recall and
+        the number of points on which that was estimated, 1 and 0 if it is exact. It is taken unless `method` is
+        "approximate".
 
     Examples
     --------
@@ -138,7 +139,9 @@ def neighbor_graph(
     _foresee_neighbors(points, k, metric)
     points, _ = comparable(points, metric)
     if finder is not None and method != "approximate" and isinstance(points, np.ndarray):
-        (indices, squared), report = finder(points, k), NeighborReport(points.shape[0], points.shape[1], k, "exact")
+        indices, squared, recall, n_sampled = finder(points, k)
+        how: Literal["exact", "approximate"] = "approximate" if n_sampled else "exact"
+        report = NeighborReport(points.shape[0], points.shape[1], k, how, recall, n_sampled)
     else:
         (indices, squared), report = own_neighbors(points, k, method, random_state=random_state, progress=progress)
     logger.info("knn_graph: %s", report)

@@ -28,6 +28,7 @@ _ROUNDS_OF_GRAPH = 2  # rounds in one recorded graph: recording takes time, and 
 _LOOK_EVERY = 0.02  # seconds between the host's looks: prompt for an observer, rare for the GPU
 _MOST_REPLAYS = 24  # between two looks, so that no more rounds are in vain where all starts have ended
 _COPY_WIDTH = 4096  # values that one program of `save` copies
+_FEW_VALUES = 1 << 23  # of F in all starts: a GPU is not full with them, so those that have ended are carried along
 _PRODUCT_BITS = 62  # of the sum of all masses times values of F, as a whole number
 
 
@@ -187,17 +188,21 @@ class GpuBatch:
     def run(self) -> Iterator[list[Look]]:
         """Rounds until every start is done; after every few, where each of them stands. The GPU goes on meanwhile."""
         running, replays = len(self), 1
-        self._advance(_width(running), replays)
+        self._advance(self._width(running), replays)
         began = time.perf_counter()
         while running:
             self._send()
-            self._advance(_width(running), replays)
+            self._advance(self._width(running), replays)
             looks = self._receive()
             pace = (time.perf_counter() - began) / replays
             began = time.perf_counter()
             replays = max(1, min(_MOST_REPLAYS, int(_LOOK_EVERY / pace)))
             running = self._compact([number for number, one in enumerate(looks) if not one.ending])
             yield looks
+
+    def _width(self, running: int) -> int:
+        """Places to launch for while so many starts run."""
+        return _width(len(self) if self.best_F.numel() <= _FEW_VALUES else running)
 
     def look(self) -> list[Look]:
         """Where each start stands."""

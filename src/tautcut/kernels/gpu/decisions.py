@@ -14,7 +14,7 @@ from tautcut.kernels.gpu.tables import (
     B, BAR, BEGIN, BEST, BEST_CUT, BUDGET_SPENT, B_K, COLLAPSED, COLUMNS, CONVERGED, CUT, DELTA, DONE, DOWN,
     ENERGY, EPSILON, FOUND, INNER, ITERATE, ITERATIONS, LEVEL, LIPSCHITZ, LOOKS, LOOK_AGAIN, MARK, MEDIAN,
     MEDIAN_K, MISSES, MOST_MISSES, OUTER, PHASE, PROGRESS, PROGRESS_AT, REALS, RELAXED, RUNNING, SAVE, SCALE,
-    SETTLED, SIGMA, SIZE, SLOT, SLOT_K, SQUARED_STEP, STATUS, SUM_WIDTH, T, TAU, THETA, TIE, TOL, T_K, UP,
+    SETTLED, SIGMA, SIZE, SIZES, SLOT, SLOT_K, SQUARED_STEP, STATUS, SUM_WIDTH, T, TAU, THETA, TIE, TOL, T_K, UP,
     WHOLE, WORDS, total,
 )  # fmt: skip
 # isort: on
@@ -22,11 +22,11 @@ from tautcut.kernels.gpu.tables import (
 TINY = tl.constexpr(1e-300)  # keeps a quotient that is not used from dividing by zero
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def decide(
     columns, words, reals, steps, history, active, lam, shared, n,
     max_iter, max_inner, patience, n_history,
-    G: tl.constexpr, R: tl.constexpr, RP: tl.constexpr, HAS_MASSES: tl.constexpr,
+    G, R: tl.constexpr, RP: tl.constexpr, HAS_MASSES: tl.constexpr,
 ):  # fmt: skip
     """After a measurement of one start: the descent estimate, and at the end of an outer step all that follows."""
     s = tl.load(active + tl.program_id(0)).to(tl.int64)

@@ -19,7 +19,8 @@ from tautcut.kernels import gpu
 from tautcut.kernels.batch import Limits
 from tautcut.kernels.gpu import programs, tables
 from tautcut.kernels.gpu.batch import GpuBatch
-from tautcut.kernels.gpu.layout import exactly_summed, layout_of
+from tautcut.kernels.gpu.coarsening import Coarse, coarsened
+from tautcut.kernels.gpu.layout import Csr, exactly_summed, layout_of, tensor_of
 from tautcut.kernels.gpu.moves import GpuMoves
 from tautcut.kernels.gpu.spectral import GpuSpectral
 from tautcut.kernels.protocol import Measures, StepSizes
@@ -42,6 +43,7 @@ _TILES_WEIGHED = 16  # that a program of `weigh` reads
 _MOST_SURVEYORS = 8192  # programs of `survey` or `weigh` to a start
 _COLUMNS_OF_WARP = 256  # in `survey`: more columns would not fit a warp's registers
 _NORM_ROUNDS = 20  # of the power iteration that bounds ‖K‖₂, as in `gradient_norm`
+_BYTES_OF_LAYOUT = 64  # per directed edge, while the graph is laid out
 _SPARE = 0.9  # share of the free memory that a batch may take: torch and Triton need some too
 
 
@@ -63,33 +65,46 @@ class GpuKernels:
         self.problem = problem
         self.device = torch.device(device or gpu.DEVICE)
         self.duals = getattr(torch, duals)
-        scaled, self.weight_unit = problem.graph.scaled_weights()
-        masses, self.mass_unit = problem.graph.scaled_masses()
+        graph = problem.graph
+        self._require_room(_BYTES_OF_LAYOUT * graph.indices.size)
+        scaled, self.weight_unit = (None, 1.0) if graph.is_unweighted else graph.scaled_weights()
+        masses, self.mass_unit = graph.scaled_masses()
         self.masses, self.grain = exactly_summed(masses) if self.has_masses else (masses, 0.0)
         self.unit = self.weight_unit / self.mass_unit
         self.RP: int = max(2, triton.next_power_of_2(R))
         lanes = lanes or max(_FEWEST_LANES, _TILE // self.RP)
-        self.layout = layout_of(problem.graph, scaled, lanes=lanes, unroll=unroll, near=groups)
+        self.csr = Csr(
+            tensor_of(graph.indptr, self.device),
+            tensor_of(graph.indices.astype(np.int32, copy=False), self.device),
+            None if scaled is None else tensor_of(scaled, self.device),
+        )
+        near = None if groups is None else tensor_of(groups, self.device)
+        self.layout = layout_of(self.csr, lanes=lanes, unroll=unroll, near=near)
         self.unroll, self.n_warps = unroll, _warps(lanes, self.RP)
 
     @cached_property
     def tensors(self) -> dict[str, torch.Tensor]:
         """The graph and the problem, on the GPU."""
-        layout, problem = self.layout, self.problem
-        order = layout.order
-        arrays: dict[str, Any] = {
+        layout, problem, order = self.layout, self.problem, self.layout.order
+        bar = self.bar if self.has_masses else np.floor(problem.median_mass / self.mass_unit).astype(np.int32)
+        nothing = torch.zeros(1, device=self.device)
+        return {
             "order": order,
             "offsets": layout.offsets,
             "neighbors": layout.neighbors,
-            "weights": layout.weights if layout.weights is not None else np.zeros(1, np.float32),
-            "owners": layout.owners if layout.n_hubs else np.zeros(1, np.int32),
-            "hubs": layout.hubs.astype(np.int32),
-            "fixed": problem.labels[order].astype(np.int32),
-            "lam": problem.lam,
-            "masses": self.masses[order] if self.has_masses else np.zeros(1),
-            "bar": self.bar if self.has_masses else np.floor(problem.median_mass / self.mass_unit).astype(np.int32),
+            "weights": nothing if layout.weights is None else layout.weights,
+            "owners": layout.owners if layout.n_hubs else nothing.int(),
+            "hubs": tensor_of(layout.hubs.astype(np.int32), self.device),
+            "fixed": tensor_of(problem.labels, self.device)[order].int(),
+            "lam": tensor_of(problem.lam, self.device),
+            "masses": tensor_of(self.masses, self.device)[order] if self.has_masses else nothing.double(),
+            "bar": tensor_of(bar, self.device),
         }
-        return {name: torch.from_numpy(np.ascontiguousarray(a)).to(self.device) for name, a in arrays.items()}
+
+    @cached_property
+    def degrees(self) -> torch.Tensor:
+        """Weighted degrees of the rows, in this engine's unit and float32."""
+        return self.csr.degrees()[self.layout.order].float()
 
     @property
     def bar(self) -> FloatArray:
@@ -107,11 +122,8 @@ class GpuKernels:
         """An upper bound of ‖K‖₂, as `tautcut.kernels.protocol.gradient_norm` finds it."""
         squared = self.tensors["weights"] ** 2 if self.is_weighted else self.tensors["weights"]
         x = torch.ones((1, self.problem.n_vertices, 1), device=self.device)
-        # W∘W x at x = 1 is the degrees; −L x vanishes there, so they are summed on the host.
-        graph = self.problem.graph
-        rows = np.repeat(np.arange(graph.n_vertices), np.diff(graph.indptr))
-        degrees = np.bincount(rows, (graph.weights / self.weight_unit) ** 2, graph.n_vertices)
-        d = self.in_rows(degrees[:, None])[None]
+        # W∘W x at x = 1 is the degrees of the squared weights; −L x vanishes there.
+        d = self.csr.degrees(2)[self.layout.order].float()[None, :, None]
         has_edge = d > 0
         bound = float("inf")
         for _ in range(_NORM_ROUNDS):
@@ -201,19 +213,24 @@ class GpuKernels:
         """How many of the wanted starts the GPU's memory holds; refuses a graph of which not even one fits."""
         if self.device.type != "cuda":
             return wanted
-        free = int(_SPARE * torch.cuda.mem_get_info(self.device)[0])
         shared = 0 if "tensors" in self.__dict__ else self.bytes_of_graph()
-        if (free - shared) // self.bytes_of_start() < wanted:  # what torch holds and does not use is slow to ask for
+        free = self._require_room(shared + self.bytes_of_start(), wanted=shared + wanted * self.bytes_of_start())
+        return int(min((free - shared) // self.bytes_of_start(), wanted))
+
+    def _require_room(self, needed: int, wanted: int = 0) -> int:
+        """The bytes that are free on the GPU; refuses, with the sum, where they are fewer than are needed."""
+        if self.device.type != "cuda":
+            return max(needed, wanted)
+        free = int(_SPARE * torch.cuda.mem_get_info(self.device)[0])
+        if free < max(needed, wanted):  # what torch holds and does not use is slow to ask for
             free += torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
-        fits = (free - shared) // self.bytes_of_start()
-        if fits < 1:
-            needed = (shared + self.bytes_of_start()) / 2**30
+        if free < needed:
             raise InputError(
                 f"{self.problem.n_vertices} vertices with {self.problem.graph.indices.size} directed edges and "
-                f"{self.problem.n_clusters} clusters need {needed:.1f} GiB on the GPU; {free / 2**30:.1f} GiB "
+                f"{self.problem.n_clusters} clusters need {needed / 2**30:.1f} GiB on the GPU; {free / 2**30:.1f} GiB "
                 "are free. Ask for fewer clusters or neighbours, free the GPU's memory, or use device='cpu'."
             )
-        return int(min(fits, wanted))
+        return free
 
     def starts_of_gpu(self, wanted: int) -> int:
         """How many of the wanted starts an empty GPU holds: what happens to be free must not change an answer."""
@@ -265,6 +282,16 @@ class GpuKernels:
     def spectral(self) -> GpuSpectral:
         """The linear algebra of starts, in this engine's memory."""
         return GpuSpectral(self)
+
+    def coarsened(
+        self, n_vertices: int, *, heaviest: float, seed: int, respected: torch.Tensor | None = None
+    ) -> Coarse:
+        """A contraction of the graph to so many vertices or a few fewer, none heavier than `heaviest`.
+
+        It keeps apart what any of the partitions `respected` (partition, row) keeps apart. More vertices are left where
+        none of them may be joined any more.
+        """
+        return coarsened(self, n_vertices, heaviest=heaviest, seed=seed, respected=respected)
 
     # ------------------------------------------------------------ the Kernels protocol
 

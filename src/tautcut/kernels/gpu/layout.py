@@ -2,25 +2,65 @@
 of a block are stored step by step, the e-th edge of each of its vertices side by side, so that neighbouring lanes read
 neighbouring words. A row too long for that has a block of its own, its edges side by side; a hub, whose one program
 all others would wait for, has several, a piece of its edges in each. And masses, rounded so that they can be added up
-in any order. Plain NumPy.
+in any order. Laid out where the arrays are: on the GPU.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+import torch
 
-from tautcut.arrays import Array, FloatArray, IntArray, SingleArray
-from tautcut.graph import Graph
+from tautcut.arrays import Array, FloatArray, IntArray
 
 WINDOW = 4096  # vertices among which rows are sorted by length: enough for even blocks, near enough for the cache
 LONG_ROW = 64  # edges: from here on, a vertex has a block of its own
 HUB_ROW = 2048  # edges: from here on, it is a hub; graphs of nearest neighbours have none (decision 0036)
 PIECE = 512  # edges of a hub in one block
 _DIGITS = 53  # binary, of a float64
+
+
+class Csr(NamedTuple):
+    """A graph in CSR order on the GPU: int64 `indptr`, int32 `indices`, and float64 `weights` of mean one, None where
+    all are 1.
+    """
+
+    indptr: torch.Tensor
+    indices: torch.Tensor
+    weights: torch.Tensor | None
+
+    @property
+    def n_vertices(self) -> int:
+        return int(self.indptr.numel()) - 1
+
+    @property
+    def rows(self) -> torch.Tensor:
+        """The vertex at the near end of each directed edge."""
+        return torch.repeat_interleave(self.indptr.diff(), output_size=self.indices.numel())
+
+    def degrees(self, power: int = 1) -> torch.Tensor:
+        """Σ_j w_ij^power of each vertex, in float64 and always in the same order."""
+        counts = self.indptr.diff()
+        if self.weights is None:
+            return counts.double()
+        return torch.segment_reduce(self.weights**power, "sum", lengths=counts, unsafe=True)
+
+
+def tensor_of(array: Array, device: torch.device) -> torch.Tensor:
+    """A copy on the device, or a view where that is the host. Nothing is ever written to it, so it may be read-only."""
+    return torch.from_numpy(np.asarray(_Writable(array))).to(device)
+
+
+class _Writable:
+    """An array that may be read-only as one that is not: torch warns of those."""
+
+    def __init__(self, array: Array) -> None:
+        self._array = np.ascontiguousarray(array)
+        interface = self._array.__array_interface__
+        self.__array_interface__ = {**interface, "data": (interface["data"][0], False)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,10 +71,10 @@ class Layout:
     `hubs[h]` … `hubs[h + 1]`, and no others come after those.
     """
 
-    order: IntArray
-    offsets: IntArray
-    neighbors: NDArray[np.int32]
-    weights: SingleArray | None
+    order: torch.Tensor
+    offsets: torch.Tensor
+    neighbors: torch.Tensor
+    weights: torch.Tensor | None
     lanes: int
     n_short: int
     n_short_blocks: int
@@ -42,7 +82,7 @@ class Layout:
 
     @property
     def n_blocks(self) -> int:
-        return int(self.offsets.size - 1)
+        return int(self.offsets.numel()) - 1
 
     @property
     def n_hubs(self) -> int:
@@ -58,55 +98,54 @@ class Layout:
         return self.n_blocks - self.n_whole_blocks
 
     @property
-    def owners(self) -> NDArray[np.int32]:
+    def owners(self) -> torch.Tensor:
         """The row of each block that has only one, −1 for blocks of short rows."""
-        n = self.order.size
+        n = self.order.numel()
         owners = np.full(self.n_blocks, -1, dtype=np.int32)
         owners[self.n_short_blocks : self.n_whole_blocks] = np.arange(self.n_short, n - self.n_hubs)
         owners[self.n_whole_blocks :] = np.repeat(np.arange(n - self.n_hubs, n), np.diff(self.hubs))
-        return owners
+        return torch.from_numpy(owners).to(self.order.device)
 
     @property
     def n_slots(self) -> int:
-        return int(self.neighbors.size)
+        return int(self.neighbors.numel())
 
 
-def layout_of(graph: Graph, weights: Array, *, lanes: int, unroll: int, near: Array | None = None) -> Layout:
-    """The layout for blocks of `lanes` rows, whose steps are taken `unroll` at a time.
+def layout_of(csr: Csr, *, lanes: int, unroll: int, near: torch.Tensor | None = None) -> Layout:
+    """The layout of a graph for blocks of `lanes` rows, whose steps are taken `unroll` at a time.
 
     `near` gives vertices that belong together neighbouring values, so that they come to lie side by side.
     """
-    n = graph.n_vertices
-    degrees = np.diff(graph.indptr).astype(np.int64)
-    place = np.arange(n) if near is None else np.argsort(near, kind="stable")
-    is_long = degrees[place] > LONG_ROW
-    short, long = place[~is_long], place[is_long]
-    is_hub = degrees[long] > HUB_ROW
-    long = np.concatenate([long[~is_hub], long[is_hub]])
-    window = np.arange(short.size) // WINDOW
-    short = short[np.lexsort((-degrees[short], window))]
-    order = np.concatenate([short, long])
-    row_of = np.empty(n, dtype=np.int32)
-    row_of[order] = np.arange(n, dtype=np.int32)
+    degrees, device, n = csr.indptr.diff(), csr.indptr.device, csr.n_vertices
+    place = torch.arange(n, device=device) if near is None else near.argsort(stable=True)
+    length = degrees[place]
+    is_hub = length > max(LONG_ROW, HUB_ROW)
+    short, long, hubs = place[length <= LONG_ROW], place[(length > LONG_ROW) & ~is_hub], place[is_hub]
+    n_short, n_hubs = short.numel(), hubs.numel()
+    window = torch.arange(n_short, device=device) // WINDOW
+    short = short[(window * (LONG_ROW + 1) + LONG_ROW - degrees[short]).argsort(stable=True)]
+    order = torch.cat([short, long, hubs])
+    row_of = torch.empty(n, dtype=torch.int32, device=device)
+    row_of[order] = torch.arange(n, dtype=torch.int32, device=device)
 
-    n_short_blocks = -(-short.size // lanes)
-    longest = np.zeros(n_short_blocks * lanes, dtype=np.int64)
-    longest[: short.size] = degrees[short]
-    steps = np.concatenate([longest.reshape(-1, lanes).max(axis=1), -(-degrees[long] // lanes)])
+    n_short_blocks = -(-n_short // lanes)
+    longest = torch.zeros(n_short_blocks * lanes, dtype=torch.int64, device=device)
+    longest[:n_short] = degrees[short]
+    steps = torch.cat([longest.view(-1, lanes).amax(dim=1), -(-degrees[order[n_short:]] // lanes)])
     steps = -(-steps // unroll) * unroll
-    offsets = np.concatenate([[0], np.cumsum(steps)]).astype(np.int64)
+    offsets = torch.cat([steps.new_zeros(1), steps.cumsum(0)])
 
-    own = np.minimum(np.arange(n_short_blocks * lanes), max(short.size - 1, 0)).reshape(-1, lanes)
-    own = np.concatenate([own, np.repeat(np.arange(short.size, n)[:, None], lanes, axis=1)]).astype(np.int32)
-    neighbors = np.repeat(own, steps, axis=0).ravel()
-    slot = _slots(graph, degrees, order, offsets, lanes, short.size, n_short_blocks)
-    neighbors[slot] = row_of[graph.indices]
+    own = torch.arange(n_short_blocks * lanes, device=device).clamp_max(max(n_short - 1, 0)).view(-1, lanes)
+    own = torch.cat([own, torch.arange(n_short, n, device=device)[:, None].expand(-1, lanes)]).to(torch.int32)
+    neighbors = own.repeat_interleave(steps, dim=0).view(-1)
+    slot = _slots(csr, order, offsets, lanes, n_short, n_short_blocks)
+    neighbors[slot] = row_of[csr.indices]
     laid_weights = None
-    if graph.n_edges and not graph.is_unweighted:
-        laid_weights = np.zeros(neighbors.size, dtype=np.float32)
-        laid_weights[slot] = weights
-    offsets, hubs = _cut_hubs(offsets, int(is_hub.sum()), steps=max(1, PIECE // (lanes * unroll)) * unroll)
-    return Layout(order, offsets, neighbors, laid_weights, lanes, int(short.size), int(n_short_blocks), hubs)
+    if csr.weights is not None:
+        laid_weights = torch.zeros(neighbors.shape, dtype=torch.float32, device=device)
+        laid_weights[slot] = csr.weights.float()
+    offsets, blocks_of_hubs = _cut_hubs(offsets, n_hubs, steps=max(1, PIECE // (lanes * unroll)) * unroll)
+    return Layout(order, offsets, neighbors, laid_weights, lanes, n_short, n_short_blocks, blocks_of_hubs)
 
 
 def exactly_summed(masses: FloatArray) -> tuple[FloatArray, float]:
@@ -120,29 +159,30 @@ def exactly_summed(masses: FloatArray) -> tuple[FloatArray, float]:
     return rounded, grain
 
 
-def _cut_hubs(offsets: IntArray, n_hubs: int, *, steps: int) -> tuple[IntArray, IntArray]:
+def _cut_hubs(offsets: torch.Tensor, n_hubs: int, *, steps: int) -> tuple[torch.Tensor, IntArray]:
     """The offsets when the last `n_hubs` blocks are cut after every so many steps, and where each hub's blocks begin.
 
     No slot moves.
     """
-    n_whole_blocks = offsets.size - 1 - n_hubs
-    ends = offsets[n_whole_blocks:]
-    pieces = [np.arange(first, last, steps) for first, last in pairwise(ends)]
+    n_whole_blocks = offsets.numel() - 1 - n_hubs
+    ends = offsets[n_whole_blocks:].tolist()
+    pieces = [list(range(first, last, steps)) for first, last in pairwise(ends)]
     hubs = n_whole_blocks + np.cumsum([0, *map(len, pieces)])
-    return np.concatenate([offsets[:n_whole_blocks], *pieces, ends[-1:]]), hubs
+    cut = torch.tensor([begin for piece in pieces for begin in piece] + ends[-1:], device=offsets.device)
+    return torch.cat([offsets[:n_whole_blocks], cut]), hubs
 
 
 def _slots(
-    graph: Graph, degrees: IntArray, order: IntArray, offsets: IntArray, lanes: int,
-    n_short: int, n_short_blocks: int,
-) -> IntArray:  # fmt: skip
+    csr: Csr, order: torch.Tensor, offsets: torch.Tensor, lanes: int, n_short: int, n_short_blocks: int
+) -> torch.Tensor:
     """The slot of every directed edge, in the order of the graph's own arrays."""
-    rows = np.arange(order.size)
+    rows = torch.arange(order.numel(), device=order.device)
     is_short = rows < n_short
-    block = np.where(is_short, rows // lanes, n_short_blocks + rows - n_short)
-    first, stride = np.empty_like(rows), np.empty_like(rows)
-    first[order] = offsets[block] * lanes + np.where(is_short, rows % lanes, 0)
-    stride[order] = np.where(is_short, lanes, 1)
-    number = np.arange(graph.indices.size) - np.repeat(graph.indptr[:-1].astype(np.int64), degrees)
-    slot: IntArray = np.repeat(first, degrees) + number * np.repeat(stride, degrees)
-    return slot
+    block = torch.where(is_short, rows // lanes, n_short_blocks + rows - n_short)
+    first, stride = torch.empty_like(rows), torch.empty_like(rows)
+    first[order] = offsets[block] * lanes + torch.where(is_short, rows % lanes, 0)
+    stride[order] = torch.where(is_short, lanes, 1)
+    # The e-th edge of a vertex is at first + e × stride; e is its place less that of the vertex's first edge.
+    vertex = csr.rows
+    number = torch.arange(vertex.numel(), device=order.device) - csr.indptr[vertex]
+    return number * stride[vertex] + first[vertex]

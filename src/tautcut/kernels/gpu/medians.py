@@ -17,7 +17,7 @@ import triton.language as tl
 # isort: off
 from tautcut.kernels.gpu.tables import (
     B, BRACKETS, CANDIDATES, COLUMNS, CUT, DONE, FOUND, HIGH, LAST, LOW, MEDIAN, MISSES, MOVE, OTHERS, PARTS, PHASE,
-    PLANES, SIZE, SLOT, T, TAKEN, THRESHOLDS, TIE, TOP, WHOLE, WORDS, total,
+    PLANES, SIZE, SIZES, SLOT, T, TAKEN, THRESHOLDS, TIE, TOP, WHOLE, WORDS, total,
 )  # fmt: skip
 # isort: on
 
@@ -65,10 +65,10 @@ def _collect(value, is_near, row, bracket, is_column, mine):
     return position, has_room
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def survey(
     X, sums, counts, candidates, brackets, words, active, n,
-    G: tl.constexpr, R: tl.constexpr, RP: tl.constexpr, ROWS: tl.constexpr,
+    G, R: tl.constexpr, RP: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """The values of one start's F: how many lie above each threshold, and those near each λ-median.
 
@@ -124,10 +124,10 @@ def survey(
     _store_four_counts(counts_12, out + 12, mask)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def weigh(
     X, masses, sums, counts, candidates, candidate_masses, brackets, words, active, n,
-    G: tl.constexpr, R: tl.constexpr, RP: tl.constexpr, ROWS: tl.constexpr,
+    G, R: tl.constexpr, RP: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """What `survey` does where vertices have masses: the mass above each threshold, and the values near each λ-median.
 
@@ -182,10 +182,10 @@ def weigh(
     tl.store(out, reached, mask=mask[:, None] & (k >= 0)[None, :])
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def select(
     variations, sums, counts, candidates, candidate_masses, brackets, columns, words, active, lam, bar, shared, n,
-    G_VARY: tl.constexpr, G: tl.constexpr, R: tl.constexpr, WIDTH: tl.constexpr, HAS_MASSES: tl.constexpr,
+    G_VARY, G, R: tl.constexpr, WIDTH: tl.constexpr, HAS_MASSES: tl.constexpr,
 ):  # fmt: skip
     """Sum up one column: T, cut, size; and med_λ, ∂B on ties and B, if the bracket holds the median.
 
@@ -260,7 +260,7 @@ def select(
 
 
 @triton.jit
-def _reached(counts, k, G: tl.constexpr, WIDTH: tl.constexpr):
+def _reached(counts, k, G, WIDTH: tl.constexpr):
     """How many values (or what mass) of the column lie at or above each threshold: the sum over the programs."""
     i = tl.arange(0, WIDTH // 2)[:, None]
     totals = tl.zeros([WIDTH // 2, THRESHOLDS], counts.dtype.element_ty)

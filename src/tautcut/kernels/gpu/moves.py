@@ -36,7 +36,7 @@ class GpuMoves:
         problem = kernels.problem
         self._n, self._R = problem.n_vertices, problem.n_clusters
         self._masses = kernels.tensors["masses"] if kernels.has_masses else None
-        self._degrees = kernels.in_rows((problem.graph.degrees / kernels.weight_unit)[:, None])[:, 0]
+        self._degrees = kernels.degrees
         self._is_free = kernels.tensors["fixed"] < 0
         self._lam = torch.from_numpy(problem.lam).to(kernels.device)
         least = np.asarray(smallest, dtype=np.float64) / kernels.mass_unit * _LESS - kernels.grain / 2

@@ -17,7 +17,7 @@ import triton.language as tl
 # isort: off
 from tautcut.kernels.gpu.tables import (
     BAR, COLUMNS, DONE, DOWN, INNER, ITERATE, LEVEL, MEDIAN_K, MISSES, PHASE, PLANES, REALS, SAVE, SCALE, SIGMA,
-    SLOT, SLOT_K, TAU, THETA, UP, WORDS,
+    SIZES, SLOT, SLOT_K, TAU, THETA, UP, WORDS,
 )  # fmt: skip
 # isort: on
 
@@ -64,7 +64,7 @@ def _project(x, r, R: tl.constexpr):
     return tl.maximum(x - threshold[:, None], 0.0)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def iterate(
     X, P, labels, norms, partials, words, reals, columns, active, offsets, neighbors, weights, owners, hubs, fixed,
     masses, n, n_short, n_short_blocks, n_whole_blocks, n_blocks, n_slots,
@@ -196,11 +196,11 @@ def _pull(start, column, is_column, R: tl.constexpr):
     return tl.where(start > median, up, tl.where(start == median, level, down))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def vary(
     X, labels, variations, norms, steps, words, active, offsets, neighbors, weights, owners, masses,
     n, n_short, n_short_blocks, n_blocks,
-    G: tl.constexpr, R: tl.constexpr, RP: tl.constexpr, V: tl.constexpr, E: tl.constexpr,
+    G, R: tl.constexpr, RP: tl.constexpr, V: tl.constexpr, E: tl.constexpr,
     IS_WEIGHTED: tl.constexpr, HAS_HUBS: tl.constexpr, HAS_MASSES: tl.constexpr,
 ):  # fmt: skip
     """T, cut and size (or mass) of each cluster, and ‖F − F^k‖², over every G-th block of one start.
@@ -256,7 +256,7 @@ def vary(
     tl.store(steps + s * G + tl.program_id(0), squared_step)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def save(X, labels, best_F, best_labels, words, active, n, R: tl.constexpr, WIDTH: tl.constexpr):
     """Copy F and its labels of a start whose last partition is its best."""
     s = tl.load(active + tl.program_id(1)).to(tl.int64)
@@ -272,7 +272,7 @@ def save(X, labels, best_F, best_labels, words, active, n, R: tl.constexpr, WIDT
     tl.store(best_labels + s * n + i, tl.load(labels + s * n + i, mask=i < n), mask=i < n)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def minus_laplacian(
     X, Y, partials, offsets, neighbors, weights, owners, n, n_short, n_short_blocks, n_whole_blocks, n_blocks,
     R: tl.constexpr, RP: tl.constexpr, V: tl.constexpr, E: tl.constexpr,
@@ -306,7 +306,7 @@ def minus_laplacian(
     tl.store(Y + plane + row[:, None] * R + r, total, mask=counts[:, None] & (r < R))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def join_hubs(
     Y, partials, hubs, n, n_whole_blocks, n_blocks, R: tl.constexpr, RP: tl.constexpr, V: tl.constexpr,
 ):  # fmt: skip

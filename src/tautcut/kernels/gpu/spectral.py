@@ -45,9 +45,10 @@ class GpuSpectral:
         """(I + L)⁻¹ B for starts at once, on the GPU: B of start s is e_r at `vertices[s, r]`, and zero elsewhere."""
         kernels = self.kernels
         S, R = vertices.shape
-        row_of = np.argsort(kernels.layout.order)
+        row_of = kernels.layout.order.argsort()
         B = torch.zeros((S, kernels.problem.n_vertices, R), device=kernels.device)
-        B[np.arange(S)[:, None], row_of[vertices], np.arange(R)] = 1.0
+        starts, columns = (torch.arange(size, device=kernels.device) for size in (S, R))
+        B[starts[:, None], row_of[torch.from_numpy(vertices).to(kernels.device)], columns] = 1.0
         return self.laplacian.diffuse(B)
 
     def normalised_cut(self, n_clusters: int, *, rng: np.random.Generator) -> IntArray:
@@ -61,8 +62,7 @@ class Laplacian:
 
     def __init__(self, kernels: GpuKernels) -> None:
         self._kernels = kernels
-        degrees = kernels.problem.graph.degrees / kernels.weight_unit
-        self.degrees = kernels.in_rows(degrees[:, None])[None]
+        self.degrees = kernels.degrees[None, :, None]
 
     def times(self, X: torch.Tensor) -> torch.Tensor:
         """L X."""

@@ -52,11 +52,17 @@ MOST_MISSES = tl.constexpr(64)  # looks in a row; each divides a bracket by 14 o
 # of masses and candidates are added up.
 LIPSCHITZ, TOL, EPSILON, PROGRESS, WHOLE, PARTS = (tl.constexpr(i) for i in range(6))
 
+# Parameters of programs that are of a graph's size: one compiled program serves all sizes (decision 0057).
+SIZES = (
+    "n", "n_short", "n_short_blocks", "n_whole_blocks", "n_blocks", "n_slots", "G", "G_VARY", "max_iter", "max_inner",
+    "patience", "n_history",
+)  # fmt: skip
+
 SUM_WIDTH = tl.constexpr(512)  # partial sums that are added up at a time
 
 
 @triton.jit
-def total(pointer, G: tl.constexpr, WIDTH: tl.constexpr):
+def total(pointer, G, WIDTH: tl.constexpr):
     """The sum of G numbers, in a fixed order."""
     i = tl.arange(0, WIDTH)
     sums = tl.zeros([WIDTH], tl.float64)
