@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -275,15 +277,53 @@ def measure_poisson(bench: Bench, name: str, W: sp.csr_matrix, truth: np.ndarray
 
 
 def measure_fit(bench: Bench, name: str, given: Any, truth: np.ndarray, affinity: str) -> None:
-    """What a user types: the estimator's default fit, search included, from a graph or from features."""
+    """What a user types: the estimator's default fit, search included, from a graph or from features.
+
+    Of five seeds, the median of the seconds, and the fit with the median energy.
+    """
     from tautcut import MTVClustering
 
-    estimator = MTVClustering(int(truth.max()) + 1, affinity=affinity, device="cuda", random_state=0)
-    seconds, fitted = seconds_of(lambda: estimator.fit(given))
+    R, fits = int(truth.max()) + 1, []
+    for seed in (0, *range(REPEATS)):  # the first compiles
+        began = time.perf_counter()
+        fitted = MTVClustering(R, affinity=affinity, device="cuda", random_state=seed).fit(given)
+        fits.append((fitted.energy_, seed, time.perf_counter() - began, fitted))
+    counted = sorted(fits[1:], key=lambda fit: fit[:2])
+    _, seed, _, fitted = counted[len(counted) // 2]
+    measures = {
+        "lowest energy": counted[0][0],
+        "highest energy": counted[-1][0],
+        "longest s": max(f[2] for f in counted),
+    }
     bench.write(
-        name, "default fit", seconds, {}, energy=fitted.energy_, purity=purity(fitted.labels_, truth),
-        n_iter=fitted.n_iter_, sizes=tuple(np.bincount(fitted.labels_).tolist()), status=str(fitted.status_),
+        name, "default fit", statistics.median(fit[2] for fit in counted), measures, energy=fitted.energy_, seed=seed,
+        purity=purity(fitted.labels_, truth), n_iter=fitted.n_iter_, status=str(fitted.status_),
+        sizes=tuple(np.bincount(fitted.labels_).tolist()),
     )  # fmt: skip
+
+
+_FIRST_FIT = """
+import sys, time
+began = time.perf_counter()
+import numpy as np, scipy.sparse as sp, torch
+from tautcut import MTVClustering
+imported = time.perf_counter()
+file = np.load(sys.argv[1])
+W = sp.csr_matrix((np.ones(file["indices"].size), file["indices"], file["indptr"]), shape=tuple(file["shape"]))
+model, read = MTVClustering(10, affinity="precomputed", device="cuda", random_state=0), time.perf_counter()
+model.fit(W)
+print(imported - began, time.perf_counter() - read, model.energy_)
+"""
+
+
+def measure_first_fit(bench: Bench, name: str) -> None:
+    """A default fit in a process of its own, the caches of compiled programs filled: what a user waits for first."""
+    path = str(Path(os.environ["TAUTCUT_DATA"]) / "graph_mnist_nmfr.npz")
+    command = [sys.executable, "-c", _FIRST_FIT, path]
+    runs = [subprocess.run(command, check=True, capture_output=True, text=True).stdout.split() for _ in range(4)]
+    imports, seconds, energies = zip(*([float(word) for word in run] for run in runs[1:]), strict=True)
+    measures = {"imports s": statistics.median(imports)}
+    bench.write(name, "first fit in a process", statistics.median(seconds), measures, energy=energies[0])
 
 
 def measure_features(bench: Bench, name: str, X: np.ndarray, truth: np.ndarray) -> None:
@@ -453,6 +493,7 @@ def main() -> None:
 
     def fits() -> None:
         measure_fit(bench, name, problem.graph, truth, "precomputed")
+        measure_first_fit(bench, name)
         measure_fit(bench, "mnist (features)", X, classes, "knn")
         for dataset in ("pendigits", "optdigits"):
             measure_fit(bench, f"{dataset} (features)", *load_features(dataset), "knn")

@@ -226,7 +226,7 @@ class StandInSpectral:
         return normalised_cut(self.kernels.problem.graph, n_clusters, rng=rng)
 
 
-def nearest(points: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, float, int]:
+def nearest(points: np.ndarray, k: int, *, is_exact: bool = False) -> tuple[np.ndarray, np.ndarray, float, int]:
     """The k nearest other points of each, nearest first, and their squared distances; found exactly."""
     squared = ((points[:, None] - points[None]) ** 2).sum(axis=2)
     np.fill_diagonal(squared, np.inf)

@@ -41,7 +41,7 @@ from tautcut.graph.neighbors import (
     neighbor_graph,
     tie_copies,
 )  # fmt: skip
-from tautcut.kernels.devices import exact_finder, resolved
+from tautcut.kernels.devices import neighbor_finder, resolved
 from tautcut.problem import Problem, lam_of_prior
 from tautcut.records.records import plain_setting
 from tautcut.search.certainty import HELD_BACK_WORTH, AccuracyEstimate, estimated_accuracy, held_back, label_quality
@@ -110,7 +110,7 @@ class _MTVEstimator(BaseEstimator):
             seeded = np.random.default_rng(cast("np.random.SeedSequence", rng.bit_generator.seed_seq))
             graph, report = neighbor_graph(
                 distinct, affordable_neighbors(self.n_neighbors, distinct.shape[0]), metric=self.metric,
-                weights=self.weights, random_state=seeded, finder=exact_finder(self.device),
+                weights=self.weights, random_state=seeded, finder=neighbor_finder(self.device),
             )  # fmt: skip
             self._X_fit = X
             _warn_of_copies(report.n_copied, report.n_points, report.n_neighbors)

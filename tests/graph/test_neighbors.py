@@ -175,14 +175,14 @@ def test_another_search_may_find_the_neighbors():
     """It is asked for dense points alone; what it returns is the graph."""
     asked = []
 
-    def finder(points: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    def finder(points: np.ndarray, k: int, *, is_exact: bool) -> tuple[np.ndarray, np.ndarray, float, int]:
         asked.append((points.shape, k))
-        return (np.arange(len(points)) + 1)[:, None] % len(points), np.ones((len(points), 1))
+        return (np.arange(len(points)) + 1)[:, None] % len(points), np.ones((len(points), 1)), 0.98, 50
 
     graph, report = neighbor_graph(POINTS, 1, finder=finder)
     assert asked == [((60, 3), 1)]
     assert np.array_equal(dense(graph), adjacency((np.arange(60) + 1)[:, None] % 60))
-    assert report == neighbors.NeighborReport(60, 3, 1, "exact")
+    assert report == neighbors.NeighborReport(60, 3, 1, "approximate", 0.98, 50)
     found = dense(neighbor_graph(sp.csr_matrix(POINTS), 1, finder=finder)[0])
     assert np.array_equal(found, adjacency(brute_force(POINTS, 1)[0]))
     assert len(asked) == 1
@@ -233,24 +233,24 @@ def test_approximate_search_is_close_and_repeatable():
 
 
 @needs_faiss
-def test_another_finder_is_taken_for_an_exact_search_alone():
-    """A GPU's exact search must not overrule method="approximate", nor be passed over without a word otherwise."""
-    asked: list[int] = []
+def test_another_finder_is_told_whether_it_must_be_exact():
+    """A GPU's search must not overrule method="approximate", nor be passed over without a word otherwise."""
+    asked: list[bool] = []
 
-    def finder(points: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-        asked.append(k)
+    def finder(points: np.ndarray, k: int, *, is_exact: bool) -> tuple[np.ndarray, np.ndarray, float, int]:
+        asked.append(is_exact)
         indices, distances = brute_force(points, k)
-        return indices, distances**2
+        return indices, distances**2, 1.0, 0
 
     expected = dense(knn_graph(POINTS, 4, method="exact"))
     for method in ("auto", "exact"):
         graph, report = neighbor_graph(POINTS, 4, method=method, finder=finder)
         assert report.method == "exact"
         assert np.array_equal(dense(graph), expected)
-    assert asked == [4, 4]
+    assert asked == [False, True]
     _, report = neighbor_graph(POINTS, 4, method="approximate", random_state=0, finder=finder)
     assert report.method == "approximate"
-    assert asked == [4, 4]
+    assert asked == [False, True]
 
 
 @needs_faiss

@@ -12,7 +12,7 @@ from tautcut import Graph, MTVClustering, Problem, solve
 from tautcut.algorithm.stopping import StopRule
 from tautcut.errors import EngineUnavailableError, InputError
 from tautcut.kernels.cpu.engine import CpuKernels
-from tautcut.kernels.devices import choose, exact_finder, gpu_engine, resolved, runs_on_gpu
+from tautcut.kernels.devices import choose, neighbor_finder, gpu_engine, resolved, runs_on_gpu
 
 PATH = Graph.from_edges([(i, i + 1) for i in range(5)])
 START = np.linspace([1.0, 0.0], [0.2, 0.8], 6)
@@ -33,7 +33,7 @@ def test_without_torch_a_gpu_is_refused_in_one_sentence():
     for attempt in (
         lambda: solve(Problem(PATH, 2), START, device="cuda"),
         lambda: choose(Problem(PATH, 2), device="cuda"),
-        lambda: exact_finder("cuda"),
+        lambda: neighbor_finder("cuda"),
         lambda: MTVClustering(2, affinity="precomputed", device="cuda").fit(PATH),
     ):
         with pytest.raises(EngineUnavailableError, match=message):
@@ -44,7 +44,7 @@ def test_without_torch_a_gpu_is_refused_in_one_sentence():
 def test_auto_takes_the_processor_where_there_is_no_gpu():
     assert resolved("auto") == "cpu"
     assert isinstance(choose(Problem(PATH, 2), device="auto"), CpuKernels)
-    assert exact_finder("auto") is None
+    assert neighbor_finder("auto") is None
     labels = MTVClustering(2, affinity="precomputed", device="auto", random_state=0).fit_predict(PATH)
     assert labels.tolist() in ([0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0])
 
@@ -65,8 +65,9 @@ def test_a_solve_on_the_gpu_is_one_batch_there(monkeypatch: pytest.MonkeyPatch):
 
 def test_the_gpu_finds_the_neighbors_of_points_exactly(monkeypatch: pytest.MonkeyPatch):
     use_stand_in(monkeypatch)
-    finder = exact_finder("cuda")
-    indices, squared = finder(np.array([[0.0], [1.0], [3.0], [7.0]]), 2)
+    finder = neighbor_finder("cuda")
+    indices, squared, *exact = finder(np.array([[0.0], [1.0], [3.0], [7.0]]), 2)
+    assert exact == [1.0, 0]
     assert indices.tolist() == [[1, 2], [0, 2], [1, 0], [2, 1]]
     assert squared.tolist() == [[1.0, 9.0], [1.0, 4.0], [4.0, 9.0], [16.0, 36.0]]
 

@@ -271,7 +271,7 @@ class Source:
     ) -> tuple[Graph, NeighborReport]:
         """The graph of the nearest neighbours of features, and how they were found."""
         from tautcut.graph.neighbors import neighbor_graph
-        from tautcut.kernels.devices import exact_finder
+        from tautcut.kernels.devices import neighbor_finder
 
         if data.scaling is not None:
             self._say_scaling(data.scaling, data.names, common)
@@ -280,7 +280,7 @@ class Source:
         with common.warnings_said():
             graph, report = neighbor_graph(
                 data.compared, self.n_neighbors, random_state=common.seed, progress=progress,
-                finder=exact_finder(device), **ways,
+                finder=neighbor_finder(device), **ways,
             )  # fmt: skip
         common.say(f"Joined to a graph of {graph.n_edges:,} edges: {report}")
         return (graph if data.masses is None else graph.with_masses(data.masses)), report

@@ -78,7 +78,7 @@ def gpu_engine(problem: Problem, dtype: str = "float32") -> GpuKernels:
     return GpuKernels(problem)
 
 
-def exact_finder(device: str) -> Any:
+def neighbor_finder(device: str) -> Any:
     """The device's own search for nearest neighbours, for `neighbor_graph`; None leaves it to the host."""
     if resolved(device) != "cuda":
         return None

@@ -24,7 +24,7 @@ from tautcut.memory import for_work, foresee
 
 Weights: TypeAlias = Literal["binary", "self-tuning", "gaussian"]
 Duplicates: TypeAlias = Literal["keep", "merge"]
-Finder: TypeAlias = Callable[[RealArray, int], tuple[IndexArray, FloatArray, float, int]]
+Finder: TypeAlias = Callable[..., tuple[IndexArray, FloatArray, float, int]]
 
 WEIGHTS: tuple[Weights, ...] = get_args(Weights)
 DUPLICATES: tuple[Duplicates, ...] = get_args(Duplicates)
@@ -122,9 +122,9 @@ def neighbor_graph(
     progress : callable, optional
         Called with the steps done and their total, as the search goes on.
     finder : callable, optional
-        Another search for dense points: (points, k) → indices and squared distances, nearest first, its recall and
-        the number of points on which that was estimated, 1 and 0 if it is exact. It is taken unless `method` is
-        "approximate".
+        Another search for dense points: (points, k, is_exact=) → indices and squared distances, nearest first, its
+        recall and the number of points on which that was estimated, 1 and 0 if it is exact. It is taken unless
+        `method` is "approximate".
 
     Examples
     --------
@@ -139,7 +139,7 @@ def neighbor_graph(
     _foresee_neighbors(points, k, metric)
     points, _ = comparable(points, metric)
     if finder is not None and method != "approximate" and isinstance(points, np.ndarray):
-        indices, squared, recall, n_sampled = finder(points, k)
+        indices, squared, recall, n_sampled = finder(points, k, is_exact=method == "exact")
         how: Literal["exact", "approximate"] = "approximate" if n_sampled else "exact"
         report = NeighborReport(points.shape[0], points.shape[1], k, how, recall, n_sampled)
     else:

@@ -41,13 +41,15 @@ class FoundOnGpu(NamedTuple):
     n_sampled: int = 0
 
 
-def nearest_on_gpu(points: Array, k: int, *, device: str | None = None, seed: int = 0) -> FoundOnGpu:
-    """The k nearest other points of each point."""
+def nearest_on_gpu(
+    points: Array, k: int, *, is_exact: bool = False, device: str | None = None, seed: int = 0
+) -> FoundOnGpu:
+    """The k nearest other points of each point; all of them if it is to be exact, or where that takes no longer."""
     centred = np.asarray(points - points.mean(axis=0), dtype=np.float32)
     rows = torch.from_numpy(centred).to(device or gpu.DEVICE)
     n = rows.shape[0]
     everyone = torch.arange(n, device=rows.device)
-    if float(n) * n > _FEW_PAIRS and _LONGER * k < _LEAF // 2:
+    if not is_exact and float(n) * n > _FEW_PAIRS and _LONGER * k < _LEAF // 2:
         sample = everyone[:: max(1, n // _SAMPLED_POINTS)]
         truth = _of_all(rows, sample, k)
         lists, recall = _of_leaves(rows, _LONGER * k, seed), 0.0
