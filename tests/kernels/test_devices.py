@@ -12,7 +12,7 @@ from tautcut import Graph, MTVClustering, Problem, solve
 from tautcut.algorithm.stopping import StopRule
 from tautcut.errors import EngineUnavailableError, InputError
 from tautcut.kernels.cpu.engine import CpuKernels
-from tautcut.kernels.devices import choose, neighbor_finder, gpu_engine, resolved, runs_on_gpu
+from tautcut.kernels.devices import choose, gpu_engine, neighbor_finder, resolved, runs_on_gpu
 
 PATH = Graph.from_edges([(i, i + 1) for i in range(5)])
 START = np.linspace([1.0, 0.0], [0.2, 0.8], 6)

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 import scipy.sparse as sp
 
-from tautcut.arrays import Features, FloatArray, IndexArray, IntArray, RealArray
+from tautcut.arrays import Features, FloatArray, IndexArray, IntArray
 from tautcut.checks import neighbor_count, one_of
 from tautcut.errors import GraphWarning
 from tautcut.graph import Graph
