@@ -162,13 +162,18 @@ class _MTVEstimator(BaseEstimator):
         self._disagreement: Disagreement | None = None
         self._acquisition: Acquisition | None = None
         self.graph_ = result.problem.graph
-        self.memberships_ = result.memberships
         self.energy_ = result.partition.energy
         self.relaxed_energy_ = result.relaxed_energy
         self.status_ = result.status
         self.n_iter_ = result.n_iter
         self.history_ = result.history
         return result
+
+    @property
+    def memberships_(self) -> FloatArray:
+        """How much each point belongs to each cluster, shape (n_samples, n_clusters); fetched when first asked for."""
+        check_is_fitted(self, "result_")
+        return self.result_.memberships
 
     @property
     def confidence_(self) -> FloatArray:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -60,7 +60,7 @@ def run_batch(
             break
     best = min(found, key=lambda one: one.best.partition.energy).best  # ties keep the first
     if found[-1].best.status in CUT_SHORT:
-        best = replace(best, status=found[-1].best.status)
+        best = best.changed(status=found[-1].best.status)
     energies, iterations = (
         np.concatenate([getattr(one, name) for one in found]) for name in ("energies", "iterations")
     )
@@ -108,11 +108,13 @@ def _shows(observer: Observer, looks: list[Look], kernels: BatchKernels, stop: S
 
 def _result(problem: Problem, batch: Batch, kernels: BatchKernels, s: int, cut_short: Status | None) -> Result:
     look = batch.look()[s]
-    partition, F = batch.best(s)
+    partition, best = batch.best(s)
+    F: Any = best  # which `Result` calls when it is asked for F
+    last: Any = batch.last(s)
     history = [
         Step(outer, int(iterations), relaxed * kernels.unit, energy * kernels.unit, bool(is_descent))
         for outer, (iterations, relaxed, energy, is_descent) in enumerate(batch.lines(s, look.outer + 1))
     ]
     ended = Status.BUDGET_SPENT if look.ending is Ending.RUNNING else Status[look.ending.name]
     relaxed = look.relaxed * kernels.unit
-    return Result(problem, partition, F, relaxed, cut_short or ended, tuple(history), batch.last(s))
+    return Result(problem, partition, F, relaxed, cut_short or ended, tuple(history), last)

@@ -4,7 +4,7 @@ decision by decision, and to stand in for a GPU in tests; it is not fast.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -57,13 +57,14 @@ class ReferenceBatch:
             for state in self.states
         ]  # fmt: skip
 
-    def best(self, s: int) -> tuple[Partition, FloatArray]:
+    def best(self, s: int) -> tuple[Partition, Callable[[], FloatArray]]:
         state = self.states[s]
         F = self._kernels.memberships(state.arrays) if state.best_F is None else state.best_F
-        return self._problem.partition(state.best.labels), F
+        return self._problem.partition(state.best.labels), lambda: F
 
-    def last(self, s: int) -> FloatArray:
-        return self._kernels.memberships(self.states[s].arrays)
+    def last(self, s: int) -> Callable[[], FloatArray]:
+        F = self._kernels.memberships(self.states[s].arrays)
+        return lambda: F
 
     def lines(self, s: int, count: int) -> FloatArray:
         unit = self._kernels.unit

@@ -4,8 +4,9 @@ decides nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -90,6 +91,13 @@ class Result:
     probabilities: FloatArray | None = None
     agreement: Agreement | None = None
 
+    def changed(self, **changes: Any) -> Result:
+        """The same with these changes, as `dataclasses.replace`; but no memberships are fetched for it."""
+        return Result(**{field.name: self.__dict__[field.name] for field in fields(self)} | changes)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"memberships": self.memberships, "last_memberships": self.last_memberships}
+
     @property
     def outcome(self) -> str:
         """Why the run stopped, and how many starts agree: what a user is told."""
@@ -109,3 +117,28 @@ class Result:
         if self.probabilities is not None:
             return np.asarray(self.probabilities[np.arange(self.problem.n_vertices), self.partition.labels])
         return confidence(self.problem.graph, self.partition.labels, self.problem.n_clusters)
+
+
+class _Fetched:
+    """A field that may be given as a function without arguments: what it returns takes its place once it is asked for.
+
+    From a GPU, an array of N×R is slow to come by, and few ask for it.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, result: Any, owner: type) -> Any:
+        if result is None:
+            return self
+        value = result.__dict__[self._name]
+        if callable(value):
+            value = result.__dict__[self._name] = value()
+        return value
+
+    def __set__(self, result: Any, value: Any) -> None:
+        result.__dict__[self._name] = value
+
+
+for _name in ("memberships", "last_memberships"):
+    setattr(Result, _name, _Fetched(_name))

@@ -17,7 +17,7 @@ Time and the wishes of observers are the host's to heed: it looks at a batch eve
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Protocol
@@ -72,11 +72,11 @@ class Batch(Protocol):
     def look(self) -> list[Look]:
         """Where each start stands."""
 
-    def best(self, s: int) -> tuple[Partition, FloatArray]:
-        """The best partition of start s, and the F that it was read from."""
+    def best(self, s: int) -> tuple[Partition, Callable[[], FloatArray]]:
+        """The best partition of start s, and what fetches the F that it was read from."""
 
-    def last(self, s: int) -> RealArray:
-        """The F that start s has come to, in the engine's precision."""
+    def last(self, s: int) -> Callable[[], RealArray]:
+        """What fetches the F that start s has come to, in the engine's precision."""
 
     def lines(self, s: int, count: int) -> FloatArray:
         """The history of start s: iterations, Σ E(f_r), (P) in the engine's units, descent; a line per outer step."""

@@ -116,8 +116,8 @@ def _result_in_units(result: Result, problem: Problem, unit: float) -> Result:
     history = tuple(
         replace(step, relaxed_energy=unit * step.relaxed_energy, energy=unit * step.energy) for step in result.history
     )
-    return replace(
-        result, problem=problem, partition=problem.partition(result.partition.labels),
+    return result.changed(
+        problem=problem, partition=problem.partition(result.partition.labels),
         relaxed_energy=unit * result.relaxed_energy, history=history,
     )  # fmt: skip
 
@@ -231,8 +231,8 @@ class _Best:
             F = soften(partition.labels, problem.n_clusters)
             status = self._status or Status.STOPPED
             return Result(problem, partition, F, np.nan, status, (), F, agreement=self._agreement(partition))
-        return replace(
-            run, partition=partition, memberships=agreeing_memberships(run.memberships, partition.labels),
+        return run.changed(
+            partition=partition, memberships=lambda: agreeing_memberships(run.memberships, partition.labels),
             status=self._status or run.status, agreement=self._agreement(partition),
         )  # fmt: skip
 

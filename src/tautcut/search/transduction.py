@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -109,14 +109,14 @@ def transduce(
         try:
             result = apart(refined)
         except KeyboardInterrupt:  # while it was compiled, say: what was found before is whole
-            result = replace(result, status=Status.INTERRUPTED)
+            result = result.changed(status=Status.INTERRUPTED)
             warnings.warn(str(result.status), InterruptedRunWarning, stacklevel=2)
     probabilities = class_probabilities(
         graph, result.partition.labels, labels, np.maximum(evidence.values, 0.0),
         is_even=np.allclose(problem.shares, 1.0 / n_classes),
     )  # fmt: skip
     # The labels make the one start, and the last pass leaves its energy: starts have nothing to agree on.
-    return replace(result, probabilities=probabilities, agreement=None)
+    return result.changed(probabilities=probabilities, agreement=None)
 
 
 def heed(result: Result, evidence: Evidence, smallest: FloatArray) -> Result:
@@ -136,7 +136,7 @@ def heed(result: Result, evidence: Evidence, smallest: FloatArray) -> Result:
     settled = problem.partition(labels)
     if ((settled.masses < smallest) & (partition.masses >= smallest)).any():
         return result
-    return replace(result, partition=settled, memberships=agreeing_memberships(result.memberships, labels))
+    return result.changed(partition=settled, memberships=lambda: agreeing_memberships(result.memberships, labels))
 
 
 def _median(values: FloatArray) -> float:

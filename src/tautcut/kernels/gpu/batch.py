@@ -248,25 +248,24 @@ class GpuBatch:
         self.active.copy_(self._places, non_blocking=True)
         return len(running)
 
-    def best(self, s: int) -> tuple[Partition, FloatArray]:
-        """The best partition of start s, and the F that it was read from."""
+    def best(self, s: int) -> tuple[Partition, Callable[[], FloatArray]]:
+        """The best partition of start s, and what fetches the F that it was read from."""
         kernels, problem = self._kernels, self._kernels.problem
         labels = kernels.in_graph_order(self.best_labels[s]).astype(np.int64)
-        F = kernels.in_graph_order(self.best_F[s].double())  # widened there: memory that is new to the host is slow
+        F = _fetching(self.best_F[s], self._graph["order"], torch.float64)
         has_begun = int(self.words[s, tables.OUTER.value]) >= 0
         if kernels.is_weighted or not has_begun:  # the GPU's weights are rounded, or nothing is measured yet
             return problem.partition(labels), F
         cut = self.columns[s, tables.BEST_CUT.value].cpu().numpy()
         return problem.measured(labels, cut * kernels.weight_unit), F
 
-    def last(self, s: int) -> RealArray:
-        """The F that start s has come to."""
+    def last(self, s: int) -> Callable[[], RealArray]:
+        """What fetches the F that start s has come to."""
         words = self.words[s].tolist()
         # Where an outer step has begun and none of its iterations is done, F is still F^k.
         is_between = words[tables.STATUS.value] == Ending.RUNNING and words[tables.INNER.value] == 0
         slot = words[tables.SLOT_K.value if is_between else tables.SLOT.value]
-        F: RealArray = self._kernels.in_graph_order(self.X[s, slot])
-        return F
+        return _fetching(self.X[s, slot], self._graph["order"], torch.float32)
 
     def lines(self, s: int, count: int) -> FloatArray:
         """The history of start s: iterations, Σ E(f_r), (P) in the scaled weights, descent; a line per outer step."""
@@ -281,6 +280,18 @@ class GpuBatch:
     def set_words(self, values: dict[Any, int]) -> None:
         for place, value in values.items():
             self.words[:, place.value] = value
+
+
+def _fetching(F: torch.Tensor, order: torch.Tensor, dtype: torch.dtype) -> Callable[[], Any]:
+    """What brings an F to the host, in the order of the graph. It keeps a copy of that F alone on the GPU."""
+    kept = F.clone()
+
+    def fetch() -> Any:
+        rows = torch.empty(kept.shape, dtype=dtype, device=kept.device)
+        rows[order] = kept.to(dtype)  # widened there: memory that is new to the host is slow
+        return rows.cpu().numpy()
+
+    return fetch
 
 
 def _width(running: int) -> int:
