@@ -99,11 +99,11 @@ def test_a_batch_goes_the_way_of_the_reference_batch(is_weighted: bool, n_labell
     F, gpu = random_starts(problem, 3), kernels_of(problem)
     ours: GpuBatch = gpu.batch(gpu.feasible(F), limits_of(stop))
     theirs = ReferenceBatch(problem, F, ReferenceKernels(problem), limits_of(stop))
-    stood = [[(look, theirs.last(s))] for s, look in enumerate(theirs.look())]
+    stood = [[(look, theirs.last(s)())] for s, look in enumerate(theirs.look())]
     for looks in theirs.run():
         for s, look in enumerate(looks):
             if look.outer == len(stood[s]):
-                stood[s].append((look, theirs.last(s)))
+                stood[s].append((look, theirs.last(s)()))
     seen = [0, 0, 0]
     for _ in range(40):
         ours.launch_round(4)
@@ -113,7 +113,7 @@ def test_a_batch_goes_the_way_of_the_reference_batch(is_weighted: bool, n_labell
                 assert (look.ending, look.iterations) == (expected.ending, expected.iterations)
                 for name in ("energy", "best", "relaxed"):
                     assert getattr(look, name) == pytest.approx(getattr(expected, name), rel=1e-4)
-                assert_close("F", ours.last(s), F_then)
+                assert_close("F", ours.last(s)(), F_then)
                 seen[s] += 1
         if all(look.ending is not Ending.RUNNING for look in ours.look()):
             break
@@ -137,12 +137,12 @@ def test_the_last_f_is_the_one_that_was_iterated_last(small: Problem):
     batch: GpuBatch = gpu.batch(gpu.feasible(F), limits_of(StopRule(tol=0.0, max_iter=6, max_inner=3, epsilon=1e-9)))
     expected = [run(small, F[0], reference, stop=StopRule(tol=0.0, max_iter=i, max_inner=3, epsilon=1e-9))
                 for i in range(1, 7)]  # fmt: skip
-    assert_close("F", batch.last(0), F[0])
+    assert_close("F", batch.last(0)(), F[0])
     done = 0
     for _ in range(40):
         batch.launch_round(1)
         look = batch.look()[0]
-        assert_close("F", batch.last(0), expected[look.iterations - 1].last_memberships if look.iterations else F[0])
+        assert_close("F", batch.last(0)(), expected[look.iterations - 1].last_memberships if look.iterations else F[0])
         done = max(done, look.iterations)
         if look.ending is not Ending.RUNNING:
             break
