@@ -21,6 +21,8 @@ from tautcut import acquisition as module
 from tautcut.arrays import IntArray
 from tautcut.errors import GraphWarning, InputError
 
+pytestmark = pytest.mark.usefixtures("light_search")
+
 
 def acquisition(graph: Graph, seed: int = 0, **more: Any) -> Acquisition:
     return Acquisition(graph, rng=np.random.default_rng(seed), **more)

@@ -18,6 +18,8 @@ from tautcut.problem import Problem, balanced_cut_energy
 from tautcut.search import links
 from tautcut.suggestion import CurvePoint, Suggestion, suggest_n_clusters
 
+pytestmark = pytest.mark.usefixtures("light_search")
+
 FOUR = planted_graph(4, 60, seed=0)
 
 

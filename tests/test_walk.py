@@ -16,6 +16,8 @@ from strategies import graphs
 from tautcut import Graph, errors, interrupts, knn_graph, memory, walk, walk_graph
 from walk_oracle import cosines, share_found
 
+pytestmark = pytest.mark.usefixtures("light_search")
+
 
 def star(n_leaves: int) -> Graph:
     return Graph.from_edges([(0, i) for i in range(1, n_leaves + 1)])

@@ -18,6 +18,8 @@ from tautcut.cli import app, main
 from tautcut.cli.demo import _print_table
 from tautcut.records import RunRecord
 
+pytestmark = pytest.mark.usefixtures("light_search")
+
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):

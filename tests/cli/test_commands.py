@@ -44,6 +44,8 @@ from tautcut.graph.diagnostics import confidence
 from tautcut.metrics import ari
 from tautcut.problem import Problem
 
+pytestmark = pytest.mark.usefixtures("light_search")
+
 N, R = 400, 10
 BRIEF = ("--search", "none")
 

@@ -16,6 +16,8 @@ from tautcut.cli import app, main
 from tautcut.formats import read, write_graph
 from tautcut.suggestion import suggest_n_clusters
 
+pytestmark = pytest.mark.usefixtures("light_search")
+
 N = 90
 X, TRUTH = make_blobs([30, 30, 30], 2, centers=[[0.0, 0], [4, 0], [2, 3]], cluster_std=0.9, random_state=0)
 MASSES = np.where(TRUTH == 0, 5.0, 1.0) + np.arange(N) / N

@@ -11,6 +11,8 @@ import matplotlib
 import pytest
 from matplotlib.image import imread
 
+pytestmark = pytest.mark.usefixtures("light_search")
+
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
 

@@ -11,6 +11,8 @@ import pytest
 
 from tautcut.cli import main
 
+pytestmark = pytest.mark.usefixtures("light_search")
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 NEEDS = {

@@ -13,6 +13,8 @@ from tautcut import MTVClassifier, MTVClustering, knn_graph
 from tautcut.anndata import classify, cluster
 from tautcut.errors import InputError
 
+pytestmark = pytest.mark.usefixtures("light_search")
+
 anndata = pytest.importorskip("anndata")
 pandas = pytest.importorskip("pandas")
 

@@ -28,6 +28,8 @@ from tautcut.errors import GraphWarning, InputError
 from tautcut.problem import Problem, lam_of_prior
 from tautcut.search.driver import agreeing_memberships
 
+pytestmark = pytest.mark.usefixtures("light_search")
+
 R = 3
 SIZE = 20
 BLOCKS = np.repeat(np.arange(R), SIZE)

@@ -13,6 +13,8 @@ from sklearn.preprocessing import StandardScaler
 from tautcut import MTVClassifier, MTVClustering, knn_graph
 from tautcut.errors import GraphWarning
 
+pytestmark = pytest.mark.usefixtures("light_search")
+
 WINE = load_wine(as_frame=True)
 
 

@@ -15,7 +15,10 @@ from tautcut import Graph, MTVClassifier, MTVClustering, balanced_cut_energy
 from tautcut.algorithm.stopping import Status
 
 # Half of these graphs fall into pieces on purpose; the warnings have tests of their own.
-pytestmark = pytest.mark.filterwarnings("ignore::tautcut.errors.GraphWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::tautcut.errors.GraphWarning"),
+    pytest.mark.usefixtures("light_search"),
+]
 
 SEARCHES = ("none", "short")
 

@@ -16,6 +16,8 @@ from sklearn.preprocessing import StandardScaler
 from tautcut import MTVClassifier, MTVClustering, knn_graph
 from tautcut.errors import InputError
 
+pytestmark = pytest.mark.usefixtures("light_search")
+
 pandas = pytest.importorskip("pandas")
 
 NAMES = ["height", "width", "depth"]

@@ -13,7 +13,10 @@ from tautcut.errors import InputError
 X, TRUTH = load_iris(return_X_y=True)
 X = np.unique(X, axis=0)
 N = len(X)
-pytestmark = pytest.mark.filterwarnings("ignore::tautcut.errors.GraphWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::tautcut.errors.GraphWarning"),
+    pytest.mark.usefixtures("light_search"),
+]
 
 
 def fitted(X=X, sample_weight=None, **params):

@@ -15,6 +15,8 @@ from tautcut.errors import InputError
 from tautcut.graph import Graph
 from tautcut.graph.adapters import vertex_names
 
+pytestmark = pytest.mark.usefixtures("light_search")
+
 networkx = pytest.importorskip("networkx")
 igraph = pytest.importorskip("igraph")
 

@@ -14,6 +14,8 @@ from strategies import pools_used, use_threads
 from tautcut import Graph, MTVClustering, knn_graph
 from tautcut.kernels.cpu.engine import _SMALL
 
+pytestmark = pytest.mark.usefixtures("light_search")
+
 R = 16
 
 

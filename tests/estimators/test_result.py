@@ -18,6 +18,8 @@ from tautcut.errors import InputError
 from tautcut.graph.diagnostics import confidence
 from tautcut.graph.neighbors import nearest
 
+pytestmark = pytest.mark.usefixtures("light_search")
+
 X, TRUTH = make_blobs(150, 4, centers=3, cluster_std=3.5, random_state=1)  # near enough to be one component
 FEW = np.where(np.arange(150) % 10 == 0, TRUTH, -1)
 NAMES = np.array(["setosa", "versicolor", "virginica"], dtype=object)

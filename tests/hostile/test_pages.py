@@ -16,6 +16,8 @@ import pytest
 import chromium
 from tautcut.cli import main
 
+pytestmark = pytest.mark.usefixtures("light_search")
+
 RUN = "window.hacked=1"
 NAMES = (
     f"</script><script>{RUN}</script>", f"<img src=x onerror={RUN}>", f"<svg onload={RUN}>", f"javascript:{RUN}",

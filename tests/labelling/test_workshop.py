@@ -24,6 +24,8 @@ from tautcut.labelling.refits import SETTLE, Frame, Worker, as_text, text_of
 from tautcut.labelling.session import Session
 from tautcut.labelling.workshop import Workshop
 
+pytestmark = pytest.mark.usefixtures("light_search")
+
 
 @pytest.fixture(scope="module")
 def digits() -> tuple[Graph, Any]:

@@ -29,6 +29,8 @@ from tautcut.records import (
     runs,
 )
 
+pytestmark = pytest.mark.usefixtures("light_search")
+
 
 @pytest.fixture(scope="module")
 def blobs():

@@ -34,6 +34,8 @@ from tautcut.report import columns, content, page
 from tautcut.report.layout import map_coordinates
 from tautcut.report.page import write_page
 
+pytestmark = pytest.mark.usefixtures("light_search")
+
 N_BLOCKS, BLOCK = 4, 30
 N = N_BLOCKS * BLOCK
 HOSTILE = [

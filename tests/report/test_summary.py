@@ -12,6 +12,8 @@ from sklearn.cluster import KMeans
 from tautcut import MTVClassifier, MTVClustering
 from tautcut.report import summary
 
+pytestmark = pytest.mark.usefixtures("light_search")
+
 X = np.random.default_rng(0).normal(size=(60, 3)) + np.repeat(np.eye(3) * 3, [30, 20, 10], axis=0)
 HOSTILE = "</td><script>hacked()</script>&amp;"
 
