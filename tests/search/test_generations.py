@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ LABELLED = Problem(PROBLEM.graph, 3, labels=np.where(np.arange(27) % 9 == 4, TRU
 
 @pytest.fixture
 def engines(monkeypatch: pytest.MonkeyPatch) -> list[StandInGpu]:
+    """The stand-in, which is slow: it gets fewer generations than a GPU."""
+    monkeypatch.setitem(EFFORTS, "short", replace(EFFORTS["short"], generations=6))
     return use_stand_in(monkeypatch)
 
 

@@ -17,6 +17,8 @@ from tautcut.problem import cuts
 from tautcut.search import strain as strain_module
 from tautcut.search.strain import NOTICEABLE, strain_of
 
+pytestmark = pytest.mark.usefixtures("light_search")
+
 
 def result_of(problem: Problem, labels: object) -> Result:
     partition = problem.partition(labels)
@@ -41,8 +43,8 @@ def mixture(sizes: list[int], seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     [
         digits_of(dict.fromkeys(range(10), 174)),
         digits_of({0: 150, 4: 150, 6: 150}),
-        mixture([600] * 4),
-        mixture([800, 800], seed=1),
+        mixture([300] * 4),
+        mixture([400, 400], seed=1),
     ],
     ids=["digits", "three digits", "four Gaussians", "two Gaussians"],
 )
@@ -57,7 +59,7 @@ def test_equal_classes_raise_no_alarm(data: tuple[np.ndarray, np.ndarray]) -> No
 
 
 @pytest.mark.parametrize(
-    "data", [mixture([2000, 1000, 750, 500, 300]), mixture([2000, 100, 100])], ids=["five Gaussians", "20:1"]
+    "data", [mixture([1000, 500, 375, 250, 150]), mixture([1000, 50, 50])], ids=["five Gaussians", "20:1"]
 )
 def test_uneven_classes_raise_one_and_the_shares_that_are_named_help(data: tuple[np.ndarray, np.ndarray]) -> None:
     X, y = data
@@ -154,7 +156,7 @@ def test_before_fit_there_is_no_strain() -> None:
 
 
 def test_a_new_fit_forgets_the_strain_of_the_last() -> None:
-    X, _ = mixture([2000, 100, 100])
+    X, _ = mixture([1000, 50, 50])
     model = MTVClustering(3, random_state=0).fit(X)
     assert model.strain_.is_strained
     Y, _ = mixture([300, 300, 300])
