@@ -309,7 +309,7 @@ def test_a_vertex_with_most_of_the_mass_is_warned_of_whatever_is_asked():
 
 
 def test_a_small_component_of_much_mass_can_be_a_cluster():
-    both = disjoint(clique(300), clique(3))
+    both = disjoint(ring(300), clique(3))
     assert found(both, "components", 2).severity == "info"
     heavy = both.with_masses(np.r_[np.ones(300), np.full(3, 100.0)])
     assert "they are the answer" in found(heavy, "components", 2).meaning

@@ -745,37 +745,14 @@ def test_many_classes_are_found_by_their_names(odd, sit_down):
 # ---------------------------------------------------------------- other things than pictures
 
 
-def test_texts_are_read_and_labelled(sit_down, tmp_path):
-    texts = [f"The {a} {b} met a {c}.\nIt was <b>{a}</b>." for a in ("red", "wet", "old") for b in "xyz" for c in "uvw"]
-    texts.append("<img src=x onerror='window.hacked=1'> \u202eright to left")
-    with (tmp_path / "notes.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerows([("id", "note"), *((f"n{k}", text) for k, text in enumerate(texts))])
-    server = Server(tmp_path / "notes.csv", "--text", "note")
-    try:
-        person = sit_down(server)
-        name = person.asked()
-        assert person.text("#stage .words").replace("\r", "") == texts[int(name[1:])]
-        person.screenshot("text")
-        person.name_class("first")
-        assert person.asked() != name
-        person.until_saved()
-        person.wait("() => document.querySelector('.class kbd') !== null")
-        person.press("1")
-        person.until_saved()
-        assert list(person.labels().values()) == ["first", "first"]
-        assert person.page.evaluate("window.hacked") is None
-        person.leave()
-    finally:
-        server.end()
-
-
-def test_numbers_are_listed_and_a_name_alone_is_told_with_its_links(odd, sit_down):
+def test_texts_are_read_numbers_are_listed_and_a_name_alone_is_told_with_its_links(odd, sit_down):
     person = sit_down(odd[0])
-    plain = {"image": None, "text": None, "values": None, "label": None, "guess": None}
+    plain = {"image": None, "text": None, "values": None, "label": None, "guess": None, "index": 1}
     values = [["width", "3.5"], [MARKUP, MARKUP], *([f"column {k}", str(k)] for k in range(300))]
+    text = f"The red x met a u.\nIt was <b>red</b>. {MARKUP} \u202eright to left"
     linked = {**plain, "index": 2, "name": MARKUP, "label": "one"}
-    for thing in ({**plain, "index": 1, "name": "row 1", "values": values}, {**plain, "index": 1, "name": "Valjean"}):
+    for other in ({"name": "n1", "text": text}, {"name": "row 1", "values": values}, {"name": "Valjean"}):
+        thing = plain | other
         question = {"thing": thing, "similar": [linked], "is_check": False, "why": ""}
         person.page.route("**/api/question*", partial(told, question))
         person.page.reload()
@@ -783,7 +760,10 @@ def test_numbers_are_listed_and_a_name_alone_is_told_with_its_links(odd, sit_dow
         person.page.unroute("**/api/question*")
         assert person.page.evaluate("window.hacked") is None
         assert person.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        if thing["values"] is not None:
+        if thing["text"] is not None:
+            assert person.text("#stage .words").replace("\r", "") == text
+            person.screenshot("text")
+        elif thing["values"] is not None:
             assert "further columns" in person.text("#stage .values")
             person.screenshot("numbers")
         else:
