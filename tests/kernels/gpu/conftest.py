@@ -1,5 +1,5 @@
-"""Triton's interpreter without what it need not do twice. It prepares the whole language at every call of a function by a
-program: here once in a launch for the functions of a module. And coverage looks at every call inside it, which takes
+"""Triton's interpreter without what it need not do twice. It prepares the whole language when a program calls a function,
+each time: here once in a launch for the functions of a module. And coverage looks at every call inside it, which takes
 twice as long for it: here it watches the first launches of a program with the same constants, which decide what is run.
 """
 
