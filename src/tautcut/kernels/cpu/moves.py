@@ -440,12 +440,32 @@ def is_wide(level: Level) -> bool:
 @compiled
 def add_up(level: Level, labels: IntArray, cut: FloatArray, masses: FloatArray) -> None:
     """Overwrite `cut` with the weight of the edges that leave each cluster, and `masses` with the clusters' own."""
+    _add_up_border(level, labels, cut, masses, np.ones(labels.size, np.bool_))
+
+
+@compiled
+def _add_up_border(level: Level, labels: IntArray, cut: FloatArray, masses: FloatArray, is_border: BoolArray) -> None:
+    """The same, where all vertices that have a neighbour in another cluster are known to be among `is_border`."""
     cut[:], masses[:] = 0.0, 0.0
     for i in range(labels.size):
         masses[labels[i]] += level.masses[i]
+        if is_border[i]:
+            for e in range(level.indptr[i], level.indptr[i + 1]):
+                if labels[level.indices[e]] != labels[i]:
+                    cut[labels[i]] += level.weights[e]
+
+
+@compiled
+def _border(level: Level, labels: IntArray) -> BoolArray:
+    """Which vertices have a neighbour in another cluster: no other can move, nor adds to a cut."""
+    is_border = np.zeros(labels.size, np.bool_)
+    for i in range(labels.size):
+        own = labels[i]
         for e in range(level.indptr[i], level.indptr[i + 1]):
-            if labels[level.indices[e]] != labels[i]:
-                cut[labels[i]] += level.weights[e]
+            if labels[level.indices[e]] != own:
+                is_border[i] = True
+                break
+    return is_border
 
 
 @compiled
@@ -456,15 +476,16 @@ def _sweep(
     """Sweeps over the vertices, each moved to the cluster that lowers (P) most. Overwrites labels, cut and masses.
 
     After the first sweep only the neighbours of moved vertices are looked at again: most others would stay. But a move
-    also changes the terms of its two clusters, for all their vertices, so when no neighbour moves, everything is looked
-    at once more; a descent ends with such a sweep in which nothing moved. Sums are made anew at the end, and with
-    `is_afresh` after each sweep: a heavy edge that left a cut takes the digits of light ones with it.
+    also changes the terms of its two clusters, for all their vertices, so when no neighbour moves, the whole border is
+    looked at once more; a descent ends with such a sweep in which nothing moved. Sums are made anew at the end, and
+    with `is_afresh` after each sweep: a heavy edge that left a cut takes the digits of light ones with it.
     """
-    add_up(level, labels, cut, masses)
+    is_border = _border(level, labels)  # and all vertices that have come to it since
+    _add_up_border(level, labels, cut, masses, is_border)
     clusters = _Clusters(cut, masses, lam, masses.sum(), plateau)
     towards = np.zeros(lam.size)  # weight from the vertex at hand to each cluster
     touched = np.empty(lam.size, np.int64)  # the clusters where it is not zero
-    is_active = np.ones(labels.size, np.bool_)
+    is_active = is_border.copy()
     is_full = True
     for _ in range(_MAX_SWEEPS):
         n_moves = 0
@@ -483,17 +504,17 @@ def _sweep(
                     labels[i] = best
                     n_moves += 1
                     for e in range(level.indptr[i], level.indptr[i + 1]):
-                        is_active[level.indices[e]] = True
+                        is_active[level.indices[e]] = is_border[level.indices[e]] = True
             for t in range(n_touched):
                 towards[touched[t]] = 0.0
         if n_moves == 0:
             if is_full:
                 break
-            is_active[:] = True
+            is_active[:] = is_border
         elif is_afresh:
-            add_up(level, labels, cut, masses)
+            _add_up_border(level, labels, cut, masses, is_border)
         is_full = n_moves == 0
-    add_up(level, labels, cut, masses)
+    _add_up_border(level, labels, cut, masses, is_border)
 
 
 @inlined
