@@ -7,6 +7,7 @@ true labels.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -21,6 +22,8 @@ _COARSEST = 60  # vertices per cluster at which coarsening stops
 _HEAVIEST_SHARE = 0.05  # of a cluster: no coarse vertex weighs more
 _PLATEAU = 0.97  # how much of the kink of (P) is cut off while vertices change places (decision 0012)
 _MAX_LEVELS = 30
+_SHARED_WORK = 500_000  # directed edges beyond which all starts and combinations share the finest coarsenings,
+_SHARED_COARSEST = 1000  # down to so many vertices per cluster (decision 0054)
 _WALKS = (2, 100)  # steps of the walks that find pockets, at least and at most
 _MOST_TRIES = 5  # walks for one pocket
 _WALK_WORK = 1_000_000_000  # vertices and edges that all walks of a partition may pass: a few seconds
@@ -36,6 +39,27 @@ class _Found:
     energy: float
 
 
+@dataclass(frozen=True, eq=False)
+class _Ladder:
+    """Levels of which each is a coarsening of the one before: each with the places of its vertices in the next."""
+
+    steps: tuple[tuple[Level, IntArray], ...]
+    lowest: Level
+
+    def inherited(self, values: IntArray) -> IntArray:
+        """The value of each vertex of the lowest level: that of one of its vertices."""
+        for _, parent in self.steps:
+            values = _inherit(values, parent)
+        return values
+
+
+def _inherit(values: IntArray, parent: IntArray) -> IntArray:
+    """The value of each coarse vertex: that of its last vertex."""
+    coarse_values = np.empty(int(parent.max()) + 1, dtype=np.int64)
+    coarse_values[parent] = values
+    return coarse_values
+
+
 class VCycles:
     """V-cycles on one problem; holds the finest level and the bounds, no partition."""
 
@@ -45,6 +69,7 @@ class VCycles:
         self._smallest = smallest
         self._children = min(children, problem.n_vertices // problem.n_clusters)  # tiny graphs need few
         self.finest = finest_level(problem.graph, problem.is_labelled)
+        self._whole = _Ladder((), self.finest)
         self._heaviest = max(2.0, _HEAVIEST_SHARE * problem.total_mass / problem.n_clusters)
 
     @property
@@ -52,19 +77,31 @@ class VCycles:
         """Whether the graph is coarsened at all."""
         return self.finest.n_vertices > _COARSEST * self._problem.n_clusters
 
+    @cached_property
+    def shared(self) -> _Ladder:
+        """The finest coarsenings, made once: starts and combinations begin below them (decision 0054).
+
+        Of a graph that is not large, or has labels, which a coarsening must heed, it is the finest level alone.
+        """
+        if self._problem.has_labels or self.finest.indices.size <= _SHARED_WORK:
+            return self._whole
+        nowhere = np.zeros(self._problem.n_vertices, dtype=np.int64)
+        return self._coarsened(self.finest, nowhere, np.random.default_rng(0), per_cluster=_SHARED_COARSEST)
+
     def start(self, number: int, rng: np.random.Generator) -> Partition:
         """A partition from nothing: coarsen freely, partition the coarsest level, refine on the way back."""
-        nowhere = np.zeros(self._problem.n_vertices, dtype=np.int64)
-        return self._partition(self._cycle(None, nowhere, rng, imbalance=imbalance_of_start(number)))
+        nowhere = np.zeros(self.shared.lowest.n_vertices, dtype=np.int64)
+        return self._partition(self._cycle(self.shared, None, nowhere, rng, imbalance=imbalance_of_start(number)))
 
     def refine(self, partition: Partition, *, rng: np.random.Generator) -> Partition:
         """A V-cycle from the partition; never higher in (P)."""
-        return self._better(self._cycle(partition.labels, partition.labels, rng), partition)
+        return self._better(self._cycle(self._whole, partition.labels, partition.labels, rng), partition)
 
     def combine(self, better: Partition, other: Partition, *, rng: np.random.Generator) -> Partition:
         """A child of two partitions: what both keep together is coarsened, and the better one is refined on that."""
-        both = better.labels * self._problem.n_clusters + other.labels
-        return self._better(self._cycle(better.labels, both, rng), better)
+        labels, others = self.shared.inherited(better.labels), self.shared.inherited(other.labels)
+        both = labels * self._problem.n_clusters + others
+        return self._better(self._cycle(self.shared, labels, both, rng), better)
 
     def _partition(self, found: _Found) -> Partition:
         return self._problem.measured(found.labels, found.cut)
@@ -73,25 +110,33 @@ class VCycles:
         challenger = self._partition(found)
         return challenger if is_better(challenger, partition, self._smallest) else partition
 
-    def _cycle(
-        self, labels: IntArray | None, groups: IntArray, rng: np.random.Generator, *, imbalance: float = 0.1
-    ) -> _Found:
-        """Coarsen inside `groups`, merge and split on the coarsest level, then descend on each level on the way back.
-
-        Without labels, the coarsest level is partitioned first.
-        """
-        levels: list[tuple[Level, IntArray]] = []
-        level = self.finest
+    def _coarsened(
+        self, level: Level, groups: IntArray, rng: np.random.Generator, *, per_cluster: int = _COARSEST
+    ) -> _Ladder:
+        """Coarsenings of the level inside `groups`, down to so many vertices per cluster."""
+        steps: list[tuple[Level, IntArray]] = []
         for _ in range(_MAX_LEVELS):
-            if level.n_vertices <= _COARSEST * self._problem.n_clusters:
+            if level.n_vertices <= per_cluster * self._problem.n_clusters:
                 break
             coarse, parent = contract_matching(level, groups, heaviest=self._heaviest, rng=rng)
             if coarse.n_vertices > 0.95 * level.n_vertices:
                 break
-            labels = labels if labels is None else _inherit(labels, parent, coarse)
-            groups = _inherit(groups, parent, coarse)
-            levels.append((level, parent))
+            groups = _inherit(groups, parent)
+            steps.append((level, parent))
             level = coarse
+        return _Ladder(tuple(steps), level)
+
+    def _cycle(
+        self, above: _Ladder, labels: IntArray | None, groups: IntArray, rng: np.random.Generator, *,
+        imbalance: float = 0.1,
+    ) -> _Found:  # fmt: skip
+        """Coarsen inside `groups`, merge and split on the coarsest level, then descend on each level on the way back.
+
+        Labels and groups are those of the lowest level of `above`. Without labels, the coarsest is partitioned first.
+        """
+        below = self._coarsened(above.lowest, groups, rng)
+        level = below.lowest
+        labels = labels if labels is None else below.inherited(labels)
         starts = [] if labels is None else [labels]
         if not starts:
             # A partitioner's clusters are as large as they are expected to be; pockets are not (decision 0029).
@@ -100,7 +145,7 @@ class VCycles:
             starts = [even] if taken_out is None else [even, taken_out]
         children = [self._merge_and_split(level, one, rng) for one in starts]
         labels = min(children, key=lambda one: (bool((one.masses < self._smallest).any()), one.energy)).labels
-        for level, parent in reversed(levels):
+        for level, parent in reversed(above.steps + below.steps):
             labels = self._descend(level, labels[parent], plateau=_PLATEAU).labels
         return self._descend(self.finest, labels)
 
@@ -143,10 +188,3 @@ def pockets(level: Level, lam: FloatArray, bounds: FloatArray, *, rng: np.random
         tries, steps = 1, np.clip(steps * (_WALK_WORK / (int(steps.sum()) * once)), _WALKS[0], steps).astype(np.int64)
     labels: IntArray = pocket_partition(level, lam, bounds, rng.permutation(lam.size), steps, tries, seed)
     return labels
-
-
-def _inherit(values: IntArray, parent: IntArray, coarse: Level) -> IntArray:
-    """The value of each coarse vertex, which all of its vertices share."""
-    coarse_values = np.empty(coarse.n_vertices, dtype=np.int64)
-    coarse_values[parent] = values
-    return coarse_values

@@ -92,6 +92,7 @@ class MultilevelSearcher:
     def _searched(self, generators: list[np.random.Generator]) -> Iterator[Partition]:
         """Each multilevel start, in their order; in threads, or in processes where n_jobs asks for it."""
         if self._task.plan.n_jobs in (None, 1):
+            _ = self._cycles.shared  # made before the threads that share it begin
             return in_threads(lambda one: self._start(*one), list(enumerate(generators)))
         return self._in_processes(self._silent()._start, enumerate(generators))
 
