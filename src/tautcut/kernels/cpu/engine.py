@@ -8,11 +8,7 @@ depend on the number of threads. This module owns the layout; it decides nothing
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,7 +17,7 @@ from tautcut.arrays import Array, BoolArray, FloatArray, IntArray
 from tautcut.graph import Graph
 from tautcut.graph.graph import local_order
 from tautcut.kernels.cpu.compiling import compiled
-from tautcut.kernels.devices import thread_count
+from tautcut.kernels.cpu.sharing import affordable_threads, share
 from tautcut.kernels.protocol import Measures, StepSizes, gradient_norm
 from tautcut.problem import Problem
 
@@ -36,6 +32,7 @@ _ALIGNMENT = 64  # bytes of a cache line: a row of F that begins at one lies in 
 _CHUNKS = 64  # pieces of the vertex range; a constant, so that sums have the same bits at any number of threads
 _VERTEX_COST = 4  # a vertex costs a pass about as much as this many of its edges; chunks are cut to equal work
 _SMALL = 400_000  # directed edges × columns below which handing work to threads costs more than it saves
+_LEAST_SHARE = 400_000  # of them for each thread, so that short passes are not shared by too many
 _CACHE_BYTES = 2**20  # rows of F that fit in this, about a core's own cache, need no particular order (decision 0015)
 _NEAR = 0.05  # mean distance of neighbours, as a share of all vertices, that is near enough (decision 0015)
 
@@ -228,7 +225,8 @@ class CpuKernels:
         room = max(_CANDIDATES * SPECIALISED // max(R, SPECIALISED), _FEWEST_CANDIDATES)
         self._candidates = np.zeros((n_chunks, R, room), dtype)
         self._candidate_masses = np.zeros((0, 0, 0) if graph.is_even else self._candidates.shape)
-        self._n_threads = 1 if self._indices.size * R < _SMALL else n_threads or thread_count()
+        work = self._indices.size * R
+        self._n_threads = 1 if work < _SMALL else n_threads or affordable_threads(work, _LEAST_SHARE)
 
     def allocate(self, F: FloatArray) -> CpuArrays:
         n, R = F.shape
@@ -320,22 +318,7 @@ class CpuKernels:
         """Run a pass over all chunks, a share of them on each thread."""
         n_chunks = self._bounds.size - 1
         n_threads = min(self._n_threads, n_chunks)
-        shares = [n_chunks * t // n_threads for t in range(n_threads + 1)]
-        futures = [
-            _workers(n_threads, os.getpid()).submit(chunk_pass, first, last, self._bounds, *args)
-            for first, last in pairwise(shares[1:])
-        ]
-        try:
-            chunk_pass(0, shares[1], self._bounds, *args)
-        finally:
-            for future in futures:
-                future.result()
-
-
-@lru_cache(maxsize=4)
-def _workers(n_threads: int, process: int) -> ThreadPoolExecutor:
-    """A pool of this process's own: threads do not survive a fork."""
-    return ThreadPoolExecutor(n_threads - 1, thread_name_prefix=f"tautcut-{process}")
+        share(chunk_pass, [n_chunks * t // n_threads for t in range(n_threads + 1)], self._bounds, *args)
 
 
 def _other(pair: tuple[Array, Array], one: Array) -> Array:

@@ -12,7 +12,9 @@ import numpy as np
 from tautcut.arrays import Array, BoolArray, FloatArray, IntArray
 from tautcut.graph import Graph
 from tautcut.kernels.cpu.compiling import compiled, inlined
+from tautcut.kernels.cpu.sharing import affordable_threads, share
 
+_LEAST_SHARE = 100_000  # directed edges for each thread, or handing them over takes longer than what is done
 _MAX_SWEEPS = 20  # (P) falls in every sweep, so a descent ends by itself, but tiny gains could take long
 _WIDE = 1e6  # heaviest by lightest weight, from which on sums are not trusted after weights were taken away
 _LEAST_GAIN = 1e-12  # of its cluster's term: what a move gains less is rounding, and could move a vertex to and fro
@@ -57,7 +59,9 @@ class _Clusters(NamedTuple):
 
 def finest_level(graph: Graph, is_fixed: BoolArray) -> Level:
     """The graph itself. An edge's rating grows with the neighbours its ends share: such edges lie inside clusters."""
-    rating = _shared_neighbor_rating(graph.indptr, graph.indices, graph.weights)
+    rating = np.empty(graph.indices.size)
+    places = _even_shares(graph.indptr)
+    share(_rate_by_shared_neighbors, places, graph.indptr, graph.indices, graph.weights, rating)
     return _level(graph.indptr, graph.indices, graph.weights, rating, graph.masses, is_fixed)
 
 
@@ -75,10 +79,19 @@ def contract_pieces(level: Level, groups: IntArray) -> tuple[Level, IntArray]:
 
 
 def _contracted(level: Level, parent: IntArray, n_coarse: int) -> tuple[Level, IntArray]:
-    indptr, indices, weights, rating = _contract(level, parent, n_coarse)
+    """The level with the vertices of each parent made one: parallel edges are summed, loops dropped."""
+    first, members, room = _by_parent(level.indptr, parent, n_coarse)
+    merged = (np.empty_like(level.indices), np.empty(level.weights.size), np.empty(level.weights.size))
+    counts, degrees = np.empty(n_coarse, np.int64), np.empty(n_coarse)
+    places = _even_shares(room)
+    edges = (level.indptr, level.indices, level.weights, level.rating)
+    share(_merge_edges, places, *edges, parent, first, members, room, *merged, counts, degrees)
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    closed = tuple(np.empty(indptr[-1], array.dtype) for array in merged)
+    share(_close_ranks, places, indptr, room, *merged, *closed)
     masses = np.bincount(parent, level.masses, n_coarse).astype(np.float64)
-    is_fixed = np.bincount(parent, level.is_fixed, n_coarse) > 0
-    return _level(indptr, indices, weights, rating, masses, is_fixed), parent
+    is_fixed = np.bincount(parent[level.is_fixed], minlength=n_coarse) > 0
+    return _level(indptr, *closed, masses, is_fixed, degrees), parent
 
 
 def descend(
@@ -129,17 +142,26 @@ def bisect(level: Level, *, rng: np.random.Generator) -> BoolArray:
 
 
 def _level(
-    indptr: IntArray, indices: Array, weights: FloatArray, rating: FloatArray, masses: FloatArray, is_fixed: BoolArray
-) -> Level:
+    indptr: IntArray, indices: Array, weights: FloatArray, rating: FloatArray, masses: FloatArray, is_fixed: BoolArray,
+    degrees: FloatArray | None = None,
+) -> Level:  # fmt: skip
     """A level of read-only arrays, as those of a `Graph` are: Numba compiles once for the graph and its coarsenings."""
-    degrees = np.zeros(masses.size)
-    has_edges = np.diff(indptr) > 0
-    if weights.size:
-        degrees[has_edges] = np.add.reduceat(weights, indptr[:-1][has_edges])
+    if degrees is None:
+        degrees = _row_sums(indptr, weights)
     arrays = (indptr, indices, weights, rating, degrees, masses, is_fixed)
     for array in arrays:
         array.setflags(write=False)
     return Level(*arrays)
+
+
+@compiled
+def _row_sums(indptr: IntArray, values: FloatArray) -> FloatArray:
+    """The sum of each row of a CSR matrix."""
+    sums = np.zeros(indptr.size - 1)
+    for i in range(sums.size):
+        for e in range(indptr[i], indptr[i + 1]):
+            sums[i] += values[e]
+    return sums
 
 
 @compiled
@@ -168,16 +190,16 @@ def _settle(
 
 
 @compiled
-def _shared_neighbor_rating(indptr: IntArray, indices: Array, weights: FloatArray) -> FloatArray:
-    """For each directed edge its weight times the number of neighbours that its ends share, or a little if none.
+def _rate_by_shared_neighbors(
+    first: int, last: int, indptr: IntArray, indices: Array, weights: FloatArray, rating: FloatArray
+) -> None:
+    """Rate each edge of these vertices by its weight times the number of neighbours its ends share, a little if none.
 
     The neighbours of the end that has fewer are looked up, once for both directions, and of two hubs' a sample: so no
     vertex costs more than its edges times a constant. Neighbours must be sorted.
     """
-    n = indptr.size - 1
-    rating = np.empty(indices.size, np.float64)
-    mark = np.full(n, -1, np.int64)  # mark[j] == i: j is a neighbour of i, the vertex at hand; never cleared
-    for i in range(n):
+    mark = np.full(indptr.size - 1, -1, indices.dtype)  # mark[j] == i: j is a neighbour of i, the vertex at hand
+    for i in range(first, last):
         degree = indptr[i + 1] - indptr[i]
         for e in range(indptr[i], indptr[i + 1]):
             mark[indices[e]] = i
@@ -194,7 +216,6 @@ def _shared_neighbor_rating(indptr: IntArray, indices: Array, weights: FloatArra
             back = begin + np.searchsorted(indices[begin : begin + count], i)
             rating[e] = weights[e] * (_UNSHARED + n_found * (count / n_looks))
             rating[back] = rating[e]
-    return rating
 
 
 @compiled
@@ -294,51 +315,75 @@ def _pieces(level: Level, groups: IntArray) -> tuple[IntArray, int]:
 
 
 @compiled
-def _contract(level: Level, parent: IntArray, n_coarse: int) -> tuple[IntArray, Array, FloatArray, FloatArray]:
-    """The edges between parents, in CSR with their ratings; parallel edges are summed, loops dropped."""
-    first, members = _by_parent(parent, n_coarse)
-    indptr = np.zeros(n_coarse + 1, np.int64)
-    indices = np.empty_like(level.indices)
-    weights = np.empty(level.weights.size)
-    rating = np.empty(level.weights.size)
-    # Where an edge to each coarse vertex was last written. Before `begin` lie the edges of earlier coarse vertices, so
+def _merge_edges(
+    begin: int, end: int, indptr: IntArray, indices: Array, weights: FloatArray, rating: FloatArray, parent: IntArray,
+    first: IntArray, members: IntArray, room: IntArray, merged: Array, merged_weights: FloatArray,
+    merged_rating: FloatArray, counts: IntArray, degrees: FloatArray,
+) -> None:  # fmt: skip
+    """Write the edges of the coarse vertices [begin, end) from `room[begin]` on, and count them and add them up."""
+    # Where an edge to each coarse vertex was last written. Before `row` lie the edges of earlier coarse vertices, so
     # that nothing has to be cleared between one and the next.
-    place = np.full(n_coarse, -1, np.int64)
-    end = 0
-    for c in range(n_coarse):
-        begin = end
+    place = np.full(first.size - 1, -1, np.int64)
+    at = room[begin]
+    for c in range(begin, end):
+        row = at
         for m in range(first[c], first[c + 1]):
             i = members[m]
-            for e in range(level.indptr[i], level.indptr[i + 1]):
-                t = parent[level.indices[e]]
+            for e in range(indptr[i], indptr[i + 1]):
+                t = parent[indices[e]]
                 if t == c:
                     continue
-                if place[t] >= begin:
-                    weights[place[t]] += level.weights[e]
-                    rating[place[t]] += level.rating[e]
+                if place[t] >= row:
+                    merged_weights[place[t]] += weights[e]
+                    merged_rating[place[t]] += rating[e]
                 else:
-                    place[t] = end
-                    indices[end], weights[end], rating[end] = t, level.weights[e], level.rating[e]
-                    end += 1
-        indptr[c + 1] = end
-    return indptr, indices[:end].copy(), weights[:end].copy(), rating[:end].copy()
+                    place[t] = at
+                    merged[at], merged_weights[at], merged_rating[at] = t, weights[e], rating[e]
+                    at += 1
+        counts[c] = at - row
+        degrees[c] = merged_weights[row:at].sum()
 
 
 @compiled
-def _by_parent(parent: IntArray, n_coarse: int) -> tuple[IntArray, IntArray]:
-    """The vertices sorted by parent, in their order within each, and where each parent's begin: a counting sort."""
-    first = np.zeros(n_coarse + 1, np.int64)
-    for c in parent:
-        first[c + 1] += 1
+def _close_ranks(
+    begin: int, end: int, indptr: IntArray, room: IntArray, merged: Array, merged_weights: FloatArray,
+    merged_rating: FloatArray, indices: Array, weights: FloatArray, rating: FloatArray,
+) -> None:  # fmt: skip
+    """Copy what `_merge_edges` has written for the same coarse vertices to its place among all."""
+    source, target, size = room[begin], indptr[begin], indptr[end] - indptr[begin]
+    indices[target : target + size] = merged[source : source + size]
+    weights[target : target + size] = merged_weights[source : source + size]
+    rating[target : target + size] = merged_rating[source : source + size]
+
+
+@compiled
+def _by_parent(indptr: IntArray, parent: IntArray, n_coarse: int) -> tuple[IntArray, IntArray, IntArray]:
+    """The vertices sorted by parent, in their order within each: a counting sort.
+
+    Returns where each parent's vertices begin, the vertices, and where their edges would begin, one after the other.
+    """
+    first, room = np.zeros(n_coarse + 1, np.int64), np.zeros(n_coarse + 1, np.int64)
+    for i in range(parent.size):
+        first[parent[i] + 1] += 1
+        room[parent[i] + 1] += indptr[i + 1] - indptr[i]
     for c in range(n_coarse):
         first[c + 1] += first[c]
+        room[c + 1] += room[c]
     members = np.empty(parent.size, np.int64)
     fill = first[:-1].copy()
     for i in range(parent.size):
         c = parent[i]
         members[fill[c]] = i
         fill[c] += 1
-    return first, members
+    return first, members, room
+
+
+def _even_shares(indptr: IntArray) -> IntArray:
+    """Where to cut the vertices for as many threads as they can feed, so that each has about as many edges."""
+    n_threads = affordable_threads(int(indptr[-1]), _LEAST_SHARE)
+    places = np.searchsorted(indptr, np.linspace(0, indptr[-1], n_threads + 1))
+    places[0], places[-1] = 0, indptr.size - 1
+    return places
 
 
 @compiled
