@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from threading import Event
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from tautcut.kernels.cpu import compiling
 from tautcut.problem import Partition, Problem
 from tautcut.search import partitioners
 from tautcut.search.generations import GenerationSearcher
+from tautcut.search.layout import in_order, near_order
 from tautcut.search.levels import LevelSearcher
 from tautcut.search.multilevel import MultilevelSearcher
 from tautcut.search.plan import Plan, Task
@@ -80,8 +81,10 @@ def best_of_starts(
         _warn_of_sizes(scaled.partition(result.partition.labels), task)
         return result
     plan.foresee_memory(problem.graph, problem.n_clusters)
-    best = _Best(task)
-    watched = replace(task, keep=best.keep)
+    order = apart(lambda: _order_of(task))
+    laid_out = task if order is None else apart(lambda: _in_order(task, order))
+    best = _Best(laid_out)
+    watched = replace(laid_out, keep=best.keep)
     try:
         apart(lambda: _search(_searcher_for(watched), watched, best, rng), interrupt.set)
         if interrupt.is_set():
@@ -90,7 +93,40 @@ def best_of_starts(
         best.cut_short(cause)
     result = best.result()
     _warn_of_sizes(result.partition, task)
+    if order is not None:
+        result = _result_in_order(result, scaled, order)
     return result if scaled is problem else _result_in_units(result, problem, unit)
+
+
+def _order_of(task: Task) -> IntArray | None:
+    """The order in which to lay out the vertices of a large graph; None leaves them as they are (decision 0054)."""
+    problem, plan = task.problem, task.plan
+    if plan.search == "none" or task.is_small or devices.resolved(plan.device) != "cpu" or problem.numerator != "tv":
+        return None
+    return near_order(problem, problem.n_clusters * np.dtype(plan.dtype).itemsize)
+
+
+def _in_order(task: Task, order: IntArray) -> Task:
+    """The task with its vertices in this order, and the user's own start too."""
+    plan = task.plan
+    if not isinstance(plan.init, str) and np.shape(plan.init)[:1] == order.shape:  # else it is refused, later
+        plan = replace(plan, init=np.asarray(plan.init)[order])
+    return replace(task, problem=in_order(task.problem, order), plan=plan)
+
+
+def _result_in_order(result: Result, problem: Problem, order: IntArray) -> Result:
+    """The result with its vertices in the order of the problem."""
+    partition = replace(result.partition, labels=_placed(result.partition.labels, order))
+    memberships = _placed(result.memberships, order)
+    is_last = result.last_memberships is result.memberships
+    last = memberships if is_last else _placed(result.last_memberships, order)
+    return replace(result, problem=problem, partition=partition, memberships=memberships, last_memberships=last)
+
+
+def _placed(rows: Any, order: IntArray) -> Any:
+    placed = np.empty_like(rows)
+    placed[order] = rows
+    return placed
 
 
 def _warn_of_sizes(partition: Partition, task: Task) -> None:

@@ -17,6 +17,7 @@ from tautcut.arrays import Array, BoolArray, FloatArray, IntArray
 from tautcut.graph import Graph
 from tautcut.graph.graph import local_order
 from tautcut.kernels.cpu.compiling import compiled
+from tautcut.kernels.cpu.layout import is_scattered, permuted
 from tautcut.kernels.cpu.sharing import affordable_threads, share
 from tautcut.kernels.protocol import Measures, StepSizes, gradient_norm
 from tautcut.problem import Problem
@@ -33,8 +34,6 @@ _CHUNKS = 64  # pieces of the vertex range; a constant, so that sums have the sa
 _VERTEX_COST = 4  # a vertex costs a pass about as much as this many of its edges; chunks are cut to equal work
 _SMALL = 400_000  # directed edges × columns below which handing work to threads costs more than it saves
 _LEAST_SHARE = 400_000  # of them for each thread, so that short passes are not shared by too many
-_CACHE_BYTES = 2**20  # rows of F that fit in this, about a core's own cache, need no particular order (decision 0015)
-_NEAR = 0.05  # mean distance of neighbours, as a share of all vertices, that is near enough (decision 0015)
 
 # The bracket is the interval of a column where the next median is expected: `measure` keeps the few values inside it,
 # and the median is selected from them. Its half width is the median's last drift times a `slack` that adapts.
@@ -49,10 +48,11 @@ _SLACK_RANGE = (0.5, 30.0)  # it stays in here, so that a long run of one kind i
 
 @compiled
 def _locate_medians(
-    F: Array, masses: FloatArray, lam: FloatArray, median_mass: FloatArray, bracket: Array, totals: FloatArray,
-    n_candidates: IntArray, candidates: Array, candidate_masses: FloatArray,
-) -> tuple[FloatArray, FloatArray, FloatArray, BoolArray]:  # fmt: skip
-    """B, the exact median, ∂B on ties, and whether the bracket missed the median, of each column.
+    first: int, last: int, F: Array, masses: FloatArray, lam: FloatArray, median_mass: FloatArray, bracket: Array,
+    totals: FloatArray, n_candidates: IntArray, candidates: Array, candidate_masses: FloatArray, B: FloatArray,
+    medians: FloatArray, tie: FloatArray, missed: BoolArray,
+) -> None:  # fmt: skip
+    """Write B, the exact median, ∂B on ties, and whether the bracket missed the median, of the columns [first, last).
 
     Where F is hard the median is 0 or 1, and the masses in `totals` say everything. Else it is selected from the
     candidates, or, if it is not among them or some found no room, from the side of the bracket where it must be.
@@ -60,10 +60,10 @@ def _locate_medians(
     """
     n = F.shape[0]
     everything = masses.sum() if masses.size else float(n)
-    B, medians, tie = np.empty(lam.size), np.empty(lam.size), np.empty(lam.size)
-    missed = np.zeros(lam.size, np.bool_)
-    room, room_masses = np.empty(n, F.dtype), np.ones(n)
-    for r in range(lam.size):
+    most = min(n, n_candidates[:, first:last].sum(axis=0).max())
+    room, room_masses = np.empty(most, F.dtype), np.ones(most)
+    for r in range(first, last):
+        missed[r] = False
         bar, whole = median_mass[r], totals[SUM, r]  # the median is where the mass from above exceeds the bar
         positive, ones = totals[MASS_POSITIVE, r], totals[MASS_ONE, r]
         if bar < ones:
@@ -78,6 +78,8 @@ def _locate_medians(
                 size, inside = _collect(masses, candidates, candidate_masses, n_candidates, r, room, room_masses)
             missed[r] = is_full or bar < above or bar >= above + inside
             if missed[r]:
+                if room.size < n:
+                    room, room_masses = np.empty(n, F.dtype), np.ones(n)
                 low, high = bracket[LOW, r], bracket[HIGH, r]
                 if bar < above:
                     low, high = high, F.dtype.type(1)
@@ -100,7 +102,26 @@ def _locate_medians(
         B[r] = lam[r] * (sum_plus - median * plus) + (median * minus - sum_minus)
         medians[r] = median
         tie[r] = (minus - lam[r] * plus) / equal
-    return B, medians, tie, missed
+
+
+@compiled
+def _edges_once(indptr: IntArray, indices: Array, weights: Array, is_uniform: bool) -> tuple[IntArray, Array, Array]:
+    """The edges to neighbours with higher numbers, in CSR: each edge once. Weights that are all 1 stay as they are."""
+    once_ptr = np.zeros(indptr.size, np.int64)
+    for i in range(indptr.size - 1):
+        at = indptr[i + 1]
+        while at > indptr[i] and indices[at - 1] > i:  # neighbours are sorted
+            at -= 1
+        once_ptr[i + 1] = once_ptr[i] + indptr[i + 1] - at
+    once = np.empty(once_ptr[-1], indices.dtype)
+    once_weights = weights.copy() if is_uniform else np.empty(once_ptr[-1], weights.dtype)
+    for i in range(indptr.size - 1):
+        begin, end = once_ptr[i], once_ptr[i + 1]
+        first = indptr[i + 1] - (end - begin)
+        once[begin:end] = indices[first : indptr[i + 1]]
+        if not is_uniform:
+            once_weights[begin:end] = weights[first : indptr[i + 1]]
+    return once_ptr, once, once_weights
 
 
 @compiled
@@ -200,7 +221,7 @@ class CpuKernels:
     ) -> None:
         R = problem.n_clusters
         self._order = _local_order(problem.graph, R * dtype.itemsize, groups)
-        graph = problem.graph if self._order is None else _permuted(problem.graph, self._order)
+        graph = problem.graph if self._order is None else permuted(problem.graph, self._order)
         weights, self.weight_unit = graph.scaled_weights()
         masses, mass_unit = graph.scaled_masses()
         self.unit = self.weight_unit / mass_unit
@@ -212,8 +233,7 @@ class CpuKernels:
         self._indptr: Array = graph.indptr
         self._indices: Array = graph.indices
         self._weights = np.zeros(1, dtype) if is_uniform else weights.astype(dtype)
-        owner: Array = np.repeat(np.arange(graph.n_vertices), np.diff(self._indptr))
-        self._upper = self._indptr[:-1] + np.bincount(owner[self._indices < owner], minlength=graph.n_vertices)
+        self._edges_once = _edges_once(self._indptr, self._indices, self._weights, is_uniform)
         self._is_fixed = problem.is_labelled if self._order is None else problem.is_labelled[self._order]
         self._masses = np.empty(0) if graph.is_even else masses
         self._pulls = self._masses.astype(dtype)  # the masses in F's precision: how strongly ∂B pulls at each vertex
@@ -246,18 +266,21 @@ class CpuKernels:
     def measure(self, arrays: CpuArrays) -> Measures:
         tiled = self._tiled
         self._run(
-            self._passes.measure, self._indptr, self._upper, self._indices, self._weights, self._masses,
+            self._passes.measure, *self._edges_once, self._masses,
             tiled(arrays.F), tiled(arrays.F_k), arrays.labels, tiled(arrays.bracket),
             self._sums.reshape(self._sums.shape[0], -1, self._passes.tile), self._n_candidates, self._candidates,
             self._candidate_masses,
         )  # fmt: skip
         totals = self._sums.sum(axis=0)
-        B, median, tie, missed = _locate_medians(
-            arrays.F, self._masses, self._lam, self._median_mass, arrays.bracket, totals, self._n_candidates,
-            self._candidates, self._candidate_masses,
+        R = self._n_columns
+        B, median, tie, missed = np.empty(R), np.empty(R), np.empty(R), np.empty(R, np.bool_)
+        n_threads = min(self._n_threads, R)
+        share(
+            _locate_medians, [R * t // n_threads for t in range(n_threads + 1)], arrays.F, self._masses, self._lam,
+            self._median_mass, arrays.bracket, totals, self._n_candidates, self._candidates, self._candidate_masses,
+            B, median, tie, missed,
         )  # fmt: skip
         self._move_bracket(arrays, median, missed)
-        R = self._n_columns
         arrays.cut = totals[CUT, :R] * self.weight_unit
         return Measures(totals[VARIATION, :R], B, median, tie, float(totals[STEP, :R].sum()))
 
@@ -331,23 +354,12 @@ def _local_order(graph: Graph, row_bytes: int, groups: IntArray | None) -> IntAr
 
     Clusters of the start first, if they are known, and inside them the reverse Cuthill–McKee order (decision 0015).
     """
+    if not is_scattered(graph, row_bytes):
+        return None
     n = graph.n_vertices
-    if graph.n_edges == 0 or n * row_bytes < _CACHE_BYTES:
-        return None
-    owner = np.repeat(np.arange(n), np.diff(graph.indptr))
-    if np.abs(owner - graph.indices).mean() < _NEAR * n:
-        return None
     rank = np.empty(n, np.int64)
     rank[local_order(graph.to_scipy())] = np.arange(n)
     return rank.argsort() if groups is None else np.lexsort((rank, groups))
-
-
-def _permuted(graph: Graph, order: IntArray) -> Graph:
-    """The graph with vertex order[k] in place k."""
-    W = graph.to_scipy()[order][:, order].tocsr()
-    W.sort_indices()
-    indices: Any = W.indices.astype(graph.indices.dtype)
-    return Graph(W.indptr.astype(np.int64), indices, W.data, graph.masses[order])
 
 
 def _chunk_bounds(indptr: IntArray) -> IntArray:

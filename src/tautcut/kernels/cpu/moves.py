@@ -12,9 +12,8 @@ import numpy as np
 from tautcut.arrays import Array, BoolArray, FloatArray, IntArray
 from tautcut.graph import Graph
 from tautcut.kernels.cpu.compiling import compiled, inlined
-from tautcut.kernels.cpu.sharing import affordable_threads, share
+from tautcut.kernels.cpu.sharing import even_shares, share
 
-_LEAST_SHARE = 100_000  # directed edges for each thread, or handing them over takes longer than what is done
 _MAX_SWEEPS = 20  # (P) falls in every sweep, so a descent ends by itself, but tiny gains could take long
 _WIDE = 1e6  # heaviest by lightest weight, from which on sums are not trusted after weights were taken away
 _LEAST_GAIN = 1e-12  # of its cluster's term: what a move gains less is rounding, and could move a vertex to and fro
@@ -60,9 +59,15 @@ class _Clusters(NamedTuple):
 def finest_level(graph: Graph, is_fixed: BoolArray) -> Level:
     """The graph itself. An edge's rating grows with the neighbours its ends share: such edges lie inside clusters."""
     rating = np.empty(graph.indices.size)
-    places = _even_shares(graph.indptr)
+    places = even_shares(graph.indptr)
     share(_rate_by_shared_neighbors, places, graph.indptr, graph.indices, graph.weights, rating)
     return _level(graph.indptr, graph.indices, graph.weights, rating, graph.masses, is_fixed)
+
+
+def plain_level(graph: Graph) -> Level:
+    """The graph itself, with edges rated by their weights alone, and no vertex fixed: for a quick coarsening."""
+    is_fixed = np.zeros(graph.n_vertices, dtype=np.bool_)
+    return _level(graph.indptr, graph.indices, graph.weights, graph.weights, graph.masses, is_fixed)
 
 
 def contract_matching(
@@ -83,7 +88,7 @@ def _contracted(level: Level, parent: IntArray, n_coarse: int) -> tuple[Level, I
     first, members, room = _by_parent(level.indptr, parent, n_coarse)
     merged = (np.empty_like(level.indices), np.empty(level.weights.size), np.empty(level.weights.size))
     counts, degrees = np.empty(n_coarse, np.int64), np.empty(n_coarse)
-    places = _even_shares(room)
+    places = even_shares(room)
     edges = (level.indptr, level.indices, level.weights, level.rating)
     share(_merge_edges, places, *edges, parent, first, members, room, *merged, counts, degrees)
     indptr = np.concatenate([[0], np.cumsum(counts)])
@@ -376,14 +381,6 @@ def _by_parent(indptr: IntArray, parent: IntArray, n_coarse: int) -> tuple[IntAr
         members[fill[c]] = i
         fill[c] += 1
     return first, members, room
-
-
-def _even_shares(indptr: IntArray) -> IntArray:
-    """Where to cut the vertices for as many threads as they can feed, so that each has about as many edges."""
-    n_threads = affordable_threads(int(indptr[-1]), _LEAST_SHARE)
-    places = np.searchsorted(indptr, np.linspace(0, indptr[-1], n_threads + 1))
-    places[0], places[-1] = 0, indptr.size - 1
-    return places
 
 
 @compiled

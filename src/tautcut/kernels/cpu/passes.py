@@ -174,13 +174,13 @@ def _measure_pass(width: int, has_unit_weights: bool, has_masses: bool, one: Any
 
     @compiled
     def measure(
-        first: int, last: int, bounds: IntArray, indptr: IntArray, upper: IntArray, indices: Array, weights: Array,
+        first: int, last: int, bounds: IntArray, indptr: IntArray, indices: Array, weights: Array,
         masses: FloatArray, F: Array, F_k: Array, labels: Array, bracket: Array, sums: FloatArray,
         n_candidates: IntArray, candidates: Array, candidate_masses: FloatArray,
     ) -> None:  # fmt: skip
         """Fill the rows of `sums` chunk by chunk, and keep the values inside the bracket as candidates for the median.
 
-        From `upper[i]` on, the neighbours of i have higher numbers: so every edge is visited once. Sums over vertices
+        `indices` are those neighbours of i that have higher numbers: so every edge is visited once. Sums over vertices
         are in float64; without masses, counts, exact in float32 as no chunk has 2²⁴ vertices, stay in F's precision.
         """
         low, high = load(bracket, LOW, width), load(bracket, HIGH, width)
@@ -197,7 +197,8 @@ def _measure_pass(width: int, has_unit_weights: bool, has_masses: bool, one: Any
             for i in range(bounds[chunk], bounds[chunk + 1]):
                 f, own = load(F, i, width), labels[i]
                 jumps = nothing
-                for e in range(upper[i], indptr[i + 1]):
+                for e in range(indptr[i], indptr[i + 1]):
+                    prefetch(F, indices[min(e + _AHEAD, indices.size - 1)], width)
                     j = indices[e]
                     jump = absolute(f - load(F, j, width))
                     jumps = jumps + (jump if has_unit_weights else full(weights[e], width) * jump)
@@ -340,7 +341,7 @@ def _tiled_measure_pass(tile: int, has_unit_weights: bool, has_masses: bool, one
 
     @compiled
     def measure(
-        first: int, last: int, bounds: IntArray, indptr: IntArray, upper: IntArray, indices: Array, weights: Array,
+        first: int, last: int, bounds: IntArray, indptr: IntArray, indices: Array, weights: Array,
         masses: FloatArray, F: Array, F_k: Array, labels: Array, bracket: Array, sums: FloatArray,
         n_candidates: IntArray, candidates: Array, candidate_masses: FloatArray,
     ) -> None:  # fmt: skip
@@ -355,7 +356,7 @@ def _tiled_measure_pass(tile: int, has_unit_weights: bool, has_masses: bool, one
                 sums[chunk, CUT * n_tiles + t] = 0.0
             for i in range(begin, end):
                 own = labels[i]
-                for e in range(upper[i], indptr[i + 1]):
+                for e in range(indptr[i], indptr[i + 1]):
                     other = labels[indices[e]]
                     if other != own:
                         w = 1.0 if has_unit_weights else weights[e]
@@ -369,7 +370,7 @@ def _tiled_measure_pass(tile: int, has_unit_weights: bool, has_masses: bool, one
                 for i in range(begin, end):
                     f = load(F, i * n_tiles + t, tile)
                     jumps = nothing
-                    for e in range(upper[i], indptr[i + 1]):
+                    for e in range(indptr[i], indptr[i + 1]):
                         jump = absolute(f - load(F, indices[e] * n_tiles + t, tile))
                         jumps = jumps + (jump if has_unit_weights else full(weights[e], tile) * jump)
                     variation = variation + widen(jumps)

@@ -1,0 +1,68 @@
+"""Where vertices lie in memory: whether neighbours are near each other, and a graph with its vertices in another order.
+Which order that is, others decide (decisions 0015 and 0054).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tautcut.arrays import Array, FloatArray, IntArray
+from tautcut.graph import Graph
+from tautcut.kernels.cpu.compiling import compiled
+from tautcut.kernels.cpu.sharing import even_shares, share
+
+_CACHE_BYTES = 2**20  # rows that fit in this, about a core's own cache, need no particular order (decision 0015)
+_NEAR = 0.05  # mean distance of neighbours, as a share of all vertices, that is near enough (decision 0015)
+_FEW = 64  # neighbours that are sorted by insertion
+
+
+def is_scattered(graph: Graph, row_bytes: int) -> bool:
+    """Whether rows of this size lie far from those of their neighbours, and are too many for a cache."""
+    n = graph.n_vertices
+    if graph.n_edges == 0 or n * row_bytes < _CACHE_BYTES:
+        return False
+    places = even_shares(graph.indptr)
+    distances = np.zeros(n)
+    share(_add_distances, places, graph.indptr, graph.indices, distances)
+    return bool(distances.sum() >= _NEAR * n * graph.indices.size)
+
+
+def permuted(graph: Graph, order: IntArray) -> Graph:
+    """The graph with vertex order[k] in place k."""
+    rank = np.empty(order.size, np.int64)
+    rank[order] = np.arange(order.size)
+    indptr = np.concatenate([[0], np.cumsum(np.diff(graph.indptr)[order])])
+    indices, weights = np.empty_like(graph.indices), np.empty_like(graph.weights)
+    share(
+        _fill_rows, even_shares(indptr), graph.indptr, graph.indices, graph.weights, order, rank, indptr, indices,
+        weights,
+    )  # fmt: skip
+    return Graph(indptr, indices, weights, graph.masses[order])
+
+
+@compiled
+def _add_distances(first: int, last: int, indptr: IntArray, indices: Array, distances: FloatArray) -> None:
+    for i in range(first, last):
+        for e in range(indptr[i], indptr[i + 1]):
+            distances[i] += abs(indices[e] - i)
+
+
+@compiled
+def _fill_rows(
+    first: int, last: int, indptr: IntArray, indices: Array, weights: FloatArray, order: IntArray, rank: IntArray,
+    new_indptr: IntArray, new_indices: Array, new_weights: FloatArray,
+) -> None:  # fmt: skip
+    """Write the rows [first, last) of the new graph, their neighbours sorted."""
+    for k in range(first, last):
+        old, new, degree = indptr[order[k]], new_indptr[k], new_indptr[k + 1] - new_indptr[k]
+        if degree <= _FEW:
+            for d in range(degree):
+                j, w, at = rank[indices[old + d]], weights[old + d], new + d
+                while at > new and new_indices[at - 1] > j:
+                    new_indices[at], new_weights[at] = new_indices[at - 1], new_weights[at - 1]
+                    at -= 1
+                new_indices[at], new_weights[at] = j, w
+        else:
+            places = rank[indices[old : old + degree]]
+            for d, one in enumerate(np.argsort(places)):
+                new_indices[new + d], new_weights[new + d] = places[one], weights[old + one]
