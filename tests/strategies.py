@@ -18,6 +18,7 @@ from hypothesis.extra import numpy as hnp
 
 from sample_graphs import noisy_start, planted_graph, random_graph, soft_start  # noqa: F401
 from tautcut.graph import Graph
+from tautcut.kernels.cpu import sharing
 from tautcut.problem import Problem
 
 WEIGHTS = st.sampled_from([0.125, 0.3, 0.7, 1.0, 1.7, 5.0, 11.0])
@@ -100,14 +101,19 @@ def use_threads(monkeypatch: pytest.MonkeyPatch, n_threads: int) -> None:
 
 @contextmanager
 def pools_used() -> Iterator[set[int]]:
-    """The sizes of all thread pools that are given work meanwhile."""
+    """The sizes of all thread pools that are given work meanwhile, and how many threads help to share a pass."""
     sizes: set[int] = set()
-    submit = ThreadPoolExecutor.submit
+    submit, grow = ThreadPoolExecutor.submit, sharing._Team.grow
 
     def watched(self: ThreadPoolExecutor, *given: Any, **named: Any) -> Any:
         sizes.add(self._max_workers)
         return submit(self, *given, **named)
 
+    def watched_team(self: sharing._Team, size: int) -> None:
+        sizes.add(size)
+        grow(self, size)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ThreadPoolExecutor, "submit", watched)
+        patch.setattr(sharing._Team, "grow", watched_team)
         yield sizes

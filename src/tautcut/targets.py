@@ -47,7 +47,7 @@ def target_of(y: Any, *, or_none: bool = False) -> tuple[Array, BoolArray]:
         target = target.ravel()
     if target.ndim != 1:
         raise InputError(f"y must be one label per sample; found shape {target.shape}.")
-    known = np.array([not _is_unknown(value) for value in target.tolist()], dtype=bool)
+    known = _known(target)
     if not (or_none or known.any()):
         raise InputError("y has no labelled point: every label is −1, None, NaN or empty. Give at least one label.")
     return target, known
@@ -86,6 +86,13 @@ def class_values(known: Array) -> Array:
         if not is_whole.all():
             raise InputError(f"Unknown label type: classes must be whole numbers; found {labels[~is_whole][0]} in y.")
     return labels
+
+
+def _known(target: Array) -> BoolArray:
+    """Which labels are known; whole numbers are asked all at once."""
+    if target.dtype.kind == "i":
+        return np.asarray(target != UNLABELLED)
+    return np.array([not _is_unknown(value) for value in target.tolist()], dtype=bool)
 
 
 def _is_unknown(value: Any) -> bool:

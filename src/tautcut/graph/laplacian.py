@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -21,6 +22,9 @@ from tautcut.arrays import BoolArray, FloatArray, IntArray, SparseMatrix
 from tautcut.graph import Graph
 
 Eigenpairs = tuple[FloatArray, FloatArray]  # values in decreasing order; vectors as columns
+
+#: (A, B, X, 1 / diagonal of A, threshold, max_iter) to X with ‖B − A X‖² ≤ threshold in each column; overwrites X.
+Solver = Callable[[SparseMatrix, FloatArray, FloatArray, FloatArray, FloatArray, int], FloatArray]
 
 _STEPS_WITHIN = 10  # of a walk that stays in its part (decision 0048)
 _OFFSET = 0.5  # the regularisation of the published Ncut program
@@ -122,7 +126,9 @@ def nearest_partition(V: FloatArray, *, rng: np.random.Generator) -> IntArray:
     return labels
 
 
-def diffuse(graph: Graph, B: FloatArray, *, tol: float = 1e-6, max_iter: int = 50) -> FloatArray:
+def diffuse(
+    graph: Graph, B: FloatArray, *, tol: float = 1e-6, max_iter: int = 50, solver: Solver | None = None
+) -> FloatArray:
     """Solve (I + L) X = B, where L is the Laplacian of the weights divided by their mean.
 
     Conjugate gradients for each column with step lengths of its own, and the Jacobi preconditioner 1/(1 + d), all
@@ -138,6 +144,8 @@ def diffuse(graph: Graph, B: FloatArray, *, tol: float = 1e-6, max_iter: int = 5
         A column is done, and is frozen, once ‖B − (I + L)X‖ ≤ tol ‖B‖ in that column.
     max_iter : int
         Bound on the iterations; the iterate reached there is returned.
+    solver : callable, optional
+        Conjugate gradients by somebody else, as on several cores.
 
     Returns
     -------
@@ -153,10 +161,13 @@ def diffuse(graph: Graph, B: FloatArray, *, tol: float = 1e-6, max_iter: int = 5
     B = np.ascontiguousarray(B, dtype=np.float64)
     # Starting at the Jacobi step makes the residual of an isolated vertex exactly zero for ever.
     X = inverse_diagonal * B
-    return _conjugate_gradients(A, B, X, inverse_diagonal, tol**2 * _column_dots(B, B), max_iter)
+    return (solver or _conjugate_gradients)(A, B, X, inverse_diagonal, tol**2 * _column_dots(B, B), max_iter)
 
 
-def harmonic(graph: Graph, labels: IntArray, n_classes: int, *, tol: float = 1e-2, max_iter: int = 200) -> FloatArray:
+def harmonic(
+    graph: Graph, labels: IntArray, n_classes: int, *, tol: float = 1e-2, max_iter: int = 200,
+    solver: Solver | None = None,
+) -> FloatArray:  # fmt: skip
     """The harmonic extension of labels: u = e_r where the label is r, and L u = 0 elsewhere.
 
     u_ir is the chance that a random walk from i meets a label of class r first. By conjugate gradients, as in
@@ -173,6 +184,8 @@ def harmonic(graph: Graph, labels: IntArray, n_classes: int, *, tol: float = 1e-
         A column is done once its residual has fallen to this share of the first.
     max_iter : int
         Bound on the iterations.
+    solver : callable, optional
+        As in `diffuse`.
 
     Returns
     -------
@@ -196,7 +209,8 @@ def harmonic(graph: Graph, labels: IntArray, n_classes: int, *, tol: float = 1e-
     inverse_diagonal = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)
     X = np.full_like(B, 1.0 / n_classes)
     residual = B - A @ X
-    U[free] = _conjugate_gradients(A, B, X, inverse_diagonal, tol**2 * _column_dots(residual, residual), max_iter)
+    threshold = tol**2 * _column_dots(residual, residual)
+    U[free] = (solver or _conjugate_gradients)(A, B, X, inverse_diagonal, threshold, max_iter)
     return U
 
 
@@ -213,14 +227,14 @@ def _conjugate_gradients(
         if not is_active.any():
             break
         AP = np.asarray(A @ P)
-        alpha = _divide_where(is_active, rho, _column_dots(P, AP))
+        alpha = divide_where(is_active, rho, _column_dots(P, AP))
         AP *= alpha
         residual -= AP
         np.multiply(P, alpha, out=Z)  # Z is free here; it serves as the buffer
         X += Z
         np.multiply(residual, inverse_diagonal, out=Z)
         rho_next = _column_dots(residual, Z)
-        P *= _divide_where(is_active, rho_next, rho)
+        P *= divide_where(is_active, rho_next, rho)
         P += Z
         rho = rho_next
     return X
@@ -231,7 +245,7 @@ def _column_dots(A: FloatArray, B: FloatArray) -> FloatArray:
     return np.asarray(np.einsum("ij,ij->j", A, B), dtype=np.float64)
 
 
-def _divide_where(is_active: BoolArray, numerator: FloatArray, denominator: FloatArray) -> FloatArray:
+def divide_where(is_active: BoolArray, numerator: FloatArray, denominator: FloatArray) -> FloatArray:
     """numerator/denominator in the active columns, 0 in the frozen ones."""
     is_safe = is_active & (denominator > 0)
     return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=is_safe)

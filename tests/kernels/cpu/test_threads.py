@@ -11,7 +11,7 @@ from strategies import pools_used, random_graph, soft_start, use_threads
 from tautcut.algorithm.results import Result
 from tautcut.algorithm.solver import solve
 from tautcut.algorithm.stopping import StopRule
-from tautcut.kernels.cpu import engine as cpu
+from tautcut.kernels.cpu import layout
 from tautcut.kernels.cpu.engine import _SMALL, CpuKernels
 from tautcut.kernels.protocol import StepSizes
 from tautcut.problem import Problem
@@ -115,8 +115,8 @@ def test_a_local_order_changes_nothing_but_the_layout(monkeypatch: pytest.Monkey
     F = np.random.default_rng(0).dirichlet(np.ones(3), 60)
     F[labels >= 0] = np.eye(3)[labels[labels >= 0]]
     plain = CpuKernels(problem, dtype=np.dtype("float64"))
-    monkeypatch.setattr(cpu, "_CACHE_BYTES", 0)
-    monkeypatch.setattr(cpu, "_NEAR", 0.0)
+    monkeypatch.setattr(layout, "_CACHE_BYTES", 0)
+    monkeypatch.setattr(layout, "_NEAR", 0.0)
     laid_out = CpuKernels(problem, dtype=np.dtype("float64"), groups=F.argmax(axis=1) if has_groups else None)
     assert laid_out._order is not None
     seen = []

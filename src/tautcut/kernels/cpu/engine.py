@@ -18,7 +18,7 @@ from tautcut.graph import Graph
 from tautcut.graph.graph import local_order
 from tautcut.kernels.cpu.compiling import compiled
 from tautcut.kernels.cpu.layout import is_scattered, permuted
-from tautcut.kernels.cpu.sharing import affordable_threads, share
+from tautcut.kernels.cpu.sharing import affordable_threads, chunk_bounds, share
 from tautcut.kernels.protocol import Measures, StepSizes, gradient_norm
 from tautcut.problem import Problem
 
@@ -30,10 +30,8 @@ from tautcut.kernels.cpu.passes import (
 # isort: on
 
 _ALIGNMENT = 64  # bytes of a cache line: a row of F that begins at one lies in as few as it can
-_CHUNKS = 64  # pieces of the vertex range; a constant, so that sums have the same bits at any number of threads
-_VERTEX_COST = 4  # a vertex costs a pass about as much as this many of its edges; chunks are cut to equal work
 _SMALL = 400_000  # directed edges × columns below which handing work to threads costs more than it saves
-_LEAST_SHARE = 400_000  # of them for each thread, so that short passes are not shared by too many
+_LEAST_SHARE = 150_000  # of them for each thread, so that short passes are not shared by too many
 
 # The bracket is the interval of a column where the next median is expected: `measure` keeps the few values inside it,
 # and the median is selected from them. Its half width is the median's last drift times a `slack` that adapts.
@@ -238,7 +236,7 @@ class CpuKernels:
         self._masses = np.empty(0) if graph.is_even else masses
         self._pulls = self._masses.astype(dtype)  # the masses in F's precision: how strongly ∂B pulls at each vertex
         self._lam, self._median_mass = problem.lam, problem.median_mass / mass_unit
-        self._bounds = _chunk_bounds(self._indptr)
+        self._bounds = chunk_bounds(self._indptr)
         n_chunks = self._bounds.size - 1
         self._sums = np.zeros((n_chunks, SUM_ROWS, self._width))
         self._n_candidates = np.zeros((n_chunks, R), np.int64)
@@ -360,16 +358,6 @@ def _local_order(graph: Graph, row_bytes: int, groups: IntArray | None) -> IntAr
     rank = np.empty(n, np.int64)
     rank[local_order(graph.to_scipy())] = np.arange(n)
     return rank.argsort() if groups is None else np.lexsort((rank, groups))
-
-
-def _chunk_bounds(indptr: IntArray) -> IntArray:
-    """Cut the vertices into at most `_CHUNKS` runs of about equal work, the same at any number of threads."""
-    n = indptr.size - 1
-    work = indptr + _VERTEX_COST * np.arange(n + 1)
-    n_chunks = min(_CHUNKS, n)
-    bounds = np.searchsorted(work, np.linspace(0, work[-1], n_chunks + 1))
-    bounds[0], bounds[-1] = 0, n
-    return bounds.astype(np.int64)
 
 
 def _aligned(shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:

@@ -18,6 +18,8 @@ import numpy as np
 from tautcut.arrays import IntArray
 from tautcut.kernels.devices import thread_count
 
+_CHUNKS = 64  # pieces of the vertex range; a constant, so that sums have the same bits at any number of threads
+_VERTEX_COST = 4  # a vertex costs a pass about as much as this many of its edges; chunks are cut to equal work
 _LEAST_SHARE = 100_000  # directed edges for each thread, or handing them over takes longer than what is done
 
 
@@ -74,6 +76,16 @@ def even_shares(indptr: IntArray) -> IntArray:
     places = np.searchsorted(indptr, np.linspace(0, indptr[-1], n_threads + 1))
     places[0], places[-1] = 0, indptr.size - 1
     return places
+
+
+def chunk_bounds(indptr: IntArray) -> IntArray:
+    """Cut the vertices into at most `_CHUNKS` runs of about equal work, the same at any number of threads."""
+    n = indptr.size - 1
+    work = indptr + _VERTEX_COST * np.arange(n + 1)
+    n_chunks = min(_CHUNKS, n)
+    bounds = np.searchsorted(work, np.linspace(0, work[-1], n_chunks + 1))
+    bounds[0], bounds[-1] = 0, n
+    return bounds.astype(np.int64)
 
 
 def share(work: Callable[..., Any], places: IntArray | list[int], *arguments: Any) -> None:
