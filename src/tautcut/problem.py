@@ -159,7 +159,8 @@ class Problem:
     def measured(self, labels: IntArray, cut: FloatArray) -> Partition:
         """The partition of labels whose cuts are known."""
         sizes = np.bincount(labels, minlength=self.n_clusters)
-        masses = np.bincount(labels, self.graph.masses, self.n_clusters).astype(np.float64)
+        weighed = self.graph.masses if self.graph.has_masses else None
+        masses = (sizes if weighed is None else np.bincount(labels, weighed, self.n_clusters)).astype(np.float64)
         return Partition(labels, balanced_terms(cut, masses, self.lam), sizes, masses)
 
 

@@ -52,7 +52,8 @@ def test_a_default_fit_gives_the_same_bits_at_any_number_of_threads(graph, monke
     assert alone.n_iter_ > 10
     for n_threads in others:
         model, pools = fit(n_threads)
-        assert pools == {n_threads - 1, n_threads}  # the engine's pool beside the calling thread, and the search's
+        assert n_threads in pools  # those of the search,
+        assert min(pools) < n_threads  # and those that share a pass with the thread that calls
         assert_same_bits(model, alone)
 
 

@@ -6,7 +6,7 @@ true labels.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -52,6 +52,12 @@ class _Ladder:
             values = _inherit(values, parent)
         return values
 
+    def raised(self, values: IntArray) -> IntArray:
+        """The value of each vertex of the highest level: that of the lowest one's that it became part of."""
+        for _, parent in reversed(self.steps):
+            values = values[parent]
+        return values
+
 
 def _inherit(values: IntArray, parent: IntArray) -> IntArray:
     """The value of each coarse vertex: that of its last vertex."""
@@ -88,8 +94,17 @@ class VCycles:
         nowhere = np.zeros(self._problem.n_vertices, dtype=np.int64)
         return self._coarsened(self.finest, nowhere, np.random.default_rng(0), per_cluster=_SHARED_COARSEST)
 
+    def settled(self, partition: Partition) -> Partition:
+        """The partition after moves on the levels that starts and combinations share; never higher in (P)."""
+        if not self.shared.steps:
+            return partition
+        return self._better(self._descended(self.shared, self.shared.inherited(partition.labels)), partition)
+
     def start(self, number: int, rng: np.random.Generator) -> Partition:
-        """A partition from nothing: coarsen freely, partition the coarsest level, refine on the way back."""
+        """A partition from nothing: coarsen freely, partition the coarsest level, refine on the way back.
+
+        It is refined down to the levels that are shared, as combinations are: `settled` does the rest, for the best.
+        """
         nowhere = np.zeros(self.shared.lowest.n_vertices, dtype=np.int64)
         return self._partition(self._cycle(self.shared, None, nowhere, rng, imbalance=imbalance_of_start(number)))
 
@@ -145,9 +160,14 @@ class VCycles:
             starts = [even] if taken_out is None else [even, taken_out]
         children = [self._merge_and_split(level, one, rng) for one in starts]
         labels = min(children, key=lambda one: (bool((one.masses < self._smallest).any()), one.energy)).labels
-        for level, parent in reversed(above.steps + below.steps):
+        found = self._descended(below, labels)
+        return replace(found, labels=above.raised(found.labels))
+
+    def _descended(self, ladder: _Ladder, labels: IntArray) -> _Found:
+        """A partition of the lowest level after moves on each level above it, up to the highest."""
+        for level, parent in reversed(ladder.steps):
             labels = self._descend(level, labels[parent], plateau=_PLATEAU).labels
-        return self._descend(self.finest, labels)
+        return self._descend(ladder.steps[0][0] if ladder.steps else ladder.lowest, labels)
 
     def _descend(self, level: Level, labels: IntArray, *, plateau: float = 1.0) -> _Found:
         moved, cut, masses = descend(level, labels, self._lam, self._smallest, plateau=plateau)

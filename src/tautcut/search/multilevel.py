@@ -128,6 +128,11 @@ class MultilevelSearcher:
         self.n_children = min(self._effort.combinations, n * (n - 1) // 2)
         if self._annealing and n > 1:  # a child that is annealed is another one each time
             self.n_children = self._effort.annealed_children * n
+        yield from self._combinations(population, rng)
+        if self._are_searched and self._cycles.shared.steps:  # the best has not been on the finest levels yet
+            yield Found(self._cycles.settled(population[0]))
+
+    def _combinations(self, population: Population, rng: np.random.Generator) -> Iterator[Found]:
         lowest, n_stale = population[0], 0
         rngs = rng.spawn(self.n_children)
         for begin in range(0, len(rngs), _GENERATION):

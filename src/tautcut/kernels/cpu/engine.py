@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from tautcut.arrays import Array, BoolArray, FloatArray, IntArray
+from tautcut.arrays import Array, BoolArray, FloatArray, IntArray, SparseMatrix
 from tautcut.graph import Graph
 from tautcut.graph.graph import local_order
 from tautcut.kernels.cpu.compiling import compiled
 from tautcut.kernels.cpu.layout import is_scattered, permuted
-from tautcut.kernels.cpu.sharing import affordable_threads, chunk_bounds, share
+from tautcut.kernels.cpu.sharing import affordable_threads, chunk_bounds, even_shares, share
 from tautcut.kernels.protocol import Measures, StepSizes, gradient_norm
 from tautcut.problem import Problem
 
@@ -223,7 +223,7 @@ class CpuKernels:
         weights, self.weight_unit = graph.scaled_weights()
         masses, mass_unit = graph.scaled_masses()
         self.unit = self.weight_unit / mass_unit
-        self.lipschitz = gradient_norm(graph, weights)
+        self.lipschitz = gradient_norm(graph, weights, product=_shared_product)
         self._dtype, self._n_columns = dtype, R
         is_uniform = graph.is_uniform
         self._passes = passes_for(R, is_uniform, not graph.is_even, dtype.name)
@@ -340,6 +340,25 @@ class CpuKernels:
         n_chunks = self._bounds.size - 1
         n_threads = min(self._n_threads, n_chunks)
         share(chunk_pass, [n_chunks * t // n_threads for t in range(n_threads + 1)], self._bounds, *args)
+
+
+def _shared_product(matrix: SparseMatrix, x: FloatArray) -> FloatArray:
+    """The matrix times x, by several threads."""
+    product = np.empty(x.size)
+    indptr = matrix.indptr.astype(np.int64)
+    share(_multiply_rows, even_shares(indptr), indptr, matrix.indices, matrix.data, x, product)
+    return product
+
+
+@compiled
+def _multiply_rows(
+    first: int, last: int, indptr: IntArray, indices: Array, data: FloatArray, x: FloatArray, product: FloatArray
+) -> None:
+    for i in range(first, last):
+        value = 0.0
+        for e in range(indptr[i], indptr[i + 1]):
+            value += data[e] * x[indices[e]]
+        product[i] = value
 
 
 def _other(pair: tuple[Array, Array], one: Array) -> Array:
