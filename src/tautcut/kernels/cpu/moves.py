@@ -92,11 +92,12 @@ def _contracted(level: Level, parent: IntArray, n_coarse: int) -> tuple[Level, I
     edges = (level.indptr, level.indices, level.weights, level.rating)
     share(_merge_edges, places, *edges, parent, first, members, room, *merged, counts, degrees)
     indptr = np.concatenate([[0], np.cumsum(counts)])
-    closed = tuple(np.empty(indptr[-1], array.dtype) for array in merged)
-    share(_close_ranks, places, indptr, room, *merged, *closed)
+    for array in merged:
+        _close_ranks(array, places, room, indptr)
+        array.resize(int(indptr[-1]), refcheck=False)  # in its place: fresh memory would cost more than the merging
     masses = np.bincount(parent, level.masses, n_coarse).astype(np.float64)
     is_fixed = np.bincount(parent[level.is_fixed], minlength=n_coarse) > 0
-    return _level(indptr, *closed, masses, is_fixed, degrees), parent
+    return _level(indptr, *merged, masses, is_fixed, degrees), parent
 
 
 def descend(
@@ -109,7 +110,9 @@ def descend(
     """
     moved = np.array(labels, dtype=np.int64)
     cut, masses = np.zeros(lam.size), np.zeros(lam.size)
-    _sweep(level, moved, cut, masses, lam, smallest, plateau, is_wide(level))
+    is_border = np.empty(moved.size, dtype=np.bool_)
+    share(_mark_border, even_shares(level.indptr), level.indptr, level.indices, moved, is_border)
+    _sweep(level, moved, is_border, cut, masses, lam, smallest, plateau, is_wide(level))
     return moved, cut, masses
 
 
@@ -350,15 +353,13 @@ def _merge_edges(
 
 
 @compiled
-def _close_ranks(
-    begin: int, end: int, indptr: IntArray, room: IntArray, merged: Array, merged_weights: FloatArray,
-    merged_rating: FloatArray, indices: Array, weights: FloatArray, rating: FloatArray,
-) -> None:  # fmt: skip
-    """Copy what `_merge_edges` has written for the same coarse vertices to its place among all."""
-    source, target, size = room[begin], indptr[begin], indptr[end] - indptr[begin]
-    indices[target : target + size] = merged[source : source + size]
-    weights[target : target + size] = merged_weights[source : source + size]
-    rating[target : target + size] = merged_rating[source : source + size]
+def _close_ranks(values: Array, places: IntArray, room: IntArray, indptr: IntArray) -> None:
+    """Move what was written for each share of the coarse vertices, from its room to where the one before ends."""
+    for t in range(places.size - 1):
+        source, target = room[places[t]], indptr[places[t]]
+        if source > target:
+            for k in range(indptr[places[t + 1]] - target):
+                values[target + k] = values[source + k]
 
 
 @compiled
@@ -498,31 +499,33 @@ def _add_up_border(level: Level, labels: IntArray, cut: FloatArray, masses: Floa
 
 
 @compiled
-def _border(level: Level, labels: IntArray) -> BoolArray:
-    """Which vertices have a neighbour in another cluster: no other can move, nor adds to a cut."""
-    is_border = np.zeros(labels.size, np.bool_)
-    for i in range(labels.size):
+def _mark_border(
+    first: int, last: int, indptr: IntArray, indices: Array, labels: IntArray, is_border: BoolArray
+) -> None:  # fmt: skip
+    """Mark the vertices that have a neighbour in another cluster: no other can move, nor adds to a cut."""
+    for i in range(first, last):
         own = labels[i]
-        for e in range(level.indptr[i], level.indptr[i + 1]):
-            if labels[level.indices[e]] != own:
+        is_border[i] = False
+        for e in range(indptr[i], indptr[i + 1]):
+            if labels[indices[e]] != own:
                 is_border[i] = True
                 break
-    return is_border
 
 
 @compiled
 def _sweep(
-    level: Level, labels: IntArray, cut: FloatArray, masses: FloatArray, lam: FloatArray, smallest: FloatArray,
-    plateau: float, is_afresh: bool,
+    level: Level, labels: IntArray, is_border: BoolArray, cut: FloatArray, masses: FloatArray, lam: FloatArray,
+    smallest: FloatArray, plateau: float, is_afresh: bool,
 ) -> None:  # fmt: skip
     """Sweeps over the vertices, each moved to the cluster that lowers (P) most. Overwrites labels, cut and masses.
+
+    `is_border` has all vertices with a neighbour in another cluster; those that come to have one are added.
 
     After the first sweep only the neighbours of moved vertices are looked at again: most others would stay. But a move
     also changes the terms of its two clusters, for all their vertices, so when no neighbour moves, the whole border is
     looked at once more; a descent ends with such a sweep in which nothing moved. Sums are made anew at the end, and
     with `is_afresh` after each sweep: a heavy edge that left a cut takes the digits of light ones with it.
     """
-    is_border = _border(level, labels)  # and all vertices that have come to it since
     _add_up_border(level, labels, cut, masses, is_border)
     clusters = _Clusters(cut, masses, lam, masses.sum(), plateau)
     towards = np.zeros(lam.size)  # weight from the vertex at hand to each cluster

@@ -20,7 +20,7 @@ from tautcut.kernels.devices import thread_count
 
 _CHUNKS = 64  # pieces of the vertex range; a constant, so that sums have the same bits at any number of threads
 _VERTEX_COST = 4  # a vertex costs a pass about as much as this many of its edges; chunks are cut to equal work
-_LEAST_SHARE = 100_000  # directed edges for each thread, or handing them over takes longer than what is done
+_LEAST_SHARE = 500_000  # directed edges for each thread: waking one may take longer than going through fewer
 
 
 class _Job(NamedTuple):
