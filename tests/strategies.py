@@ -103,17 +103,17 @@ def use_threads(monkeypatch: pytest.MonkeyPatch, n_threads: int) -> None:
 def pools_used() -> Iterator[set[int]]:
     """The sizes of all thread pools that are given work meanwhile, and how many threads help to share a pass."""
     sizes: set[int] = set()
-    submit, grow = ThreadPoolExecutor.submit, sharing._Team.grow
+    submit, grow = ThreadPoolExecutor.submit, sharing.Team.grow
 
     def watched(self: ThreadPoolExecutor, *given: Any, **named: Any) -> Any:
         sizes.add(self._max_workers)
         return submit(self, *given, **named)
 
-    def watched_team(self: sharing._Team, size: int) -> None:
+    def watched_team(self: sharing.Team, size: int) -> None:
         sizes.add(size)
         grow(self, size)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ThreadPoolExecutor, "submit", watched)
-        patch.setattr(sharing._Team, "grow", watched_team)
+        patch.setattr(sharing.Team, "grow", watched_team)
         yield sizes

@@ -17,6 +17,7 @@ from tautcut.arrays import Array, BoolArray, FloatArray, IntArray, SparseMatrix
 from tautcut.graph import Graph
 from tautcut.graph.graph import local_order
 from tautcut.kernels.cpu.compiling import compiled
+from tautcut.kernels.cpu.crew import Crew
 from tautcut.kernels.cpu.layout import is_scattered, permuted
 from tautcut.kernels.cpu.sharing import affordable_threads, chunk_bounds, even_shares, share
 from tautcut.kernels.protocol import Measures, StepSizes, gradient_norm
@@ -24,8 +25,8 @@ from tautcut.problem import Problem
 
 # isort: off
 from tautcut.kernels.cpu.passes import (
-    ABOVE, BELOW, COLUMN_ROWS, CUT, HIGH, LOW, MASS_ABOVE, MASS_ONE, MASS_POSITIVE, MEDIAN, NEVER, PADDING, SIGMA,
-    SPECIALISED, STEP, SUM, SUM_ABOVE, SUM_ROWS, TAU, TIE, VARIATION, passes_for,
+    ABOVE, BELOW, COLUMN_ROWS, CUT, HIGH, ITERATE, LOW, MASS_ABOVE, MASS_ONE, MASS_POSITIVE, MEASURE, MEDIAN, NEVER,
+    PADDING, SIGMA, SPECIALISED, STEP, SUM, SUM_ABOVE, SUM_ROWS, TAU, TIE, VARIATION, passes_for,
 )  # fmt: skip
 # isort: on
 
@@ -194,9 +195,11 @@ class CpuArrays:
     F, `cut` its cut at the last look; `median` and `slack` are those of the bracket.
     """
 
-    states: tuple[Array, Array]
-    extrapolations: tuple[Array, Array]
+    crew: Crew
+    rows: Array
+    buffers: tuple[Array, ...]  # the rows one by one: two states, two extrapolations
     P: Array
+    steps: Array  # τ and θ
     labels: Array
     columns: Array
     bracket: Array
@@ -248,7 +251,8 @@ class CpuKernels:
 
     def allocate(self, F: FloatArray) -> CpuArrays:
         n, R = F.shape
-        buffers = [_aligned((n, self._width), self._dtype) for _ in range(4)]
+        rows = _aligned((4 * n, self._width), self._dtype).reshape(4, n, self._width)
+        buffers = tuple(rows)
         start = buffers[0]
         start[:, :R] = F if self._order is None else F[self._order]
         columns = np.zeros((COLUMN_ROWS, self._width), self._dtype)
@@ -257,18 +261,12 @@ class CpuKernels:
         bracket[LOW] = 2.0  # above `high`, so it is empty: the first look selects from whole columns
         P = _aligned((self._indices.size, self._width), self._dtype)
         return CpuArrays(
-            (start, buffers[1]), (buffers[2], buffers[3]), P, start[:, :R].argmax(axis=1).astype(np.int32), columns,
+            Crew(min(self._n_threads, self._bounds.size - 1)), rows, buffers, P, np.zeros(2, self._dtype), start[:, :R].argmax(axis=1).astype(np.int32), columns,
             bracket, F=start, F_k=start, F_bar=start, median=np.zeros(R), slack=np.ones(R), cut=np.zeros(R),
         )  # fmt: skip
 
     def measure(self, arrays: CpuArrays) -> Measures:
-        tiled = self._tiled
-        self._run(
-            self._passes.measure, *self._edges_once, self._masses,
-            tiled(arrays.F), tiled(arrays.F_k), arrays.labels, tiled(arrays.bracket),
-            self._sums.reshape(self._sums.shape[0], -1, self._passes.tile), self._n_candidates, self._candidates,
-            self._candidate_masses,
-        )  # fmt: skip
+        self._run(MEASURE, arrays)
         totals = self._sums.sum(axis=0)
         R = self._n_columns
         B, median, tie, missed = np.empty(R), np.empty(R), np.empty(R), np.empty(R, np.bool_)
@@ -305,16 +303,13 @@ class CpuKernels:
         arrays.columns[BELOW, :R] = -step
 
     def iterate(self, arrays: CpuArrays, scale: FloatArray, steps: StepSizes) -> None:
-        R, number = self._n_columns, self._dtype.type
+        R = self._n_columns
         arrays.columns[SIGMA, :R] = steps.sigma * scale
         arrays.columns[TAU, :R] = steps.tau * scale
-        F_next = _other(arrays.states, arrays.F_k)
-        F_bar_next = _other(arrays.extrapolations, arrays.F_bar)
-        rows = (arrays.F, F_next, arrays.F_bar, F_bar_next, arrays.F_k, arrays.P)
-        self._run(
-            self._passes.iterate, self._indptr, self._indices, self._weights, self._pulls, self._is_fixed,
-            *map(self._tiled, rows), arrays.labels, self._tiled(arrays.columns), number(steps.tau), number(steps.theta),
-        )  # fmt: skip
+        arrays.steps[:] = steps.tau, steps.theta
+        F_next = _other(arrays.buffers[:2], arrays.F_k)
+        F_bar_next = _other(arrays.buffers[2:], arrays.F_bar)
+        self._run(ITERATE, arrays, F_next, F_bar_next)
         arrays.F, arrays.F_bar = F_next, F_bar_next
 
     def harden(self, arrays: CpuArrays) -> tuple[IntArray, FloatArray]:
@@ -322,10 +317,6 @@ class CpuKernels:
 
     def memberships(self, arrays: CpuArrays, *, previous: bool = False) -> FloatArray:
         return self._in_order((arrays.F_k if previous else arrays.F)[:, : self._n_columns]).astype(np.float64)
-
-    def _tiled(self, rows: Array) -> Array:
-        """The same rows as the passes see them, in tiles."""
-        return rows.reshape(-1, self._passes.tile)
 
     def _in_order(self, rows: Array) -> Array:
         """Rows of the engine in the order of the problem."""
@@ -335,11 +326,19 @@ class CpuKernels:
         placed[self._order] = rows
         return placed
 
-    def _run(self, chunk_pass: Any, *args: Any) -> None:
-        """Run a pass over all chunks, a share of them on each thread."""
-        n_chunks = self._bounds.size - 1
-        n_threads = min(self._n_threads, n_chunks)
-        share(chunk_pass, [n_chunks * t // n_threads for t in range(n_threads + 1)], self._bounds, *args)
+    def _run(self, command: int, arrays: CpuArrays, F_next: Array | None = None, F_bar_next: Array | None = None) -> None:
+        """Run a pass over all chunks, by the crew of these arrays."""
+        places = {id(one): k for k, one in enumerate(arrays.buffers)}
+        told = (arrays.F, F_next, arrays.F_bar, F_bar_next, arrays.F_k)  # NOW, NEXT, BAR, NEXT_BAR, BEFORE
+        arrays.crew.numbers[:5] = [places.get(id(one), -1) for one in told]
+        tile = self._passes.tile
+        arrays.crew.run(
+            command, self._passes.work, self._bounds, self._indptr, self._indices, self._weights, self._pulls,
+            self._is_fixed, *self._edges_once, self._masses, arrays.rows.reshape(4, -1, tile),
+            arrays.P.reshape(-1, tile), arrays.labels, arrays.columns.reshape(-1, tile), arrays.steps,
+            arrays.bracket.reshape(-1, tile), self._sums.reshape(self._sums.shape[0], -1, tile), self._n_candidates,
+            self._candidates, self._candidate_masses,
+        )  # fmt: skip
 
 
 def _shared_product(matrix: SparseMatrix, x: FloatArray) -> FloatArray:
@@ -361,7 +360,7 @@ def _multiply_rows(
         product[i] = value
 
 
-def _other(pair: tuple[Array, Array], one: Array) -> Array:
+def _other(pair: tuple[Array, ...], one: Array) -> Array:
     """The buffer of the pair that is not `one`."""
     return pair[1] if one is pair[0] else pair[0]
 

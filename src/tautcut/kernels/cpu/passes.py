@@ -14,6 +14,7 @@ import numpy as np
 
 from tautcut.arrays import Array, BoolArray, FloatArray, IntArray
 from tautcut.kernels.cpu.compiling import compiled, inlined
+from tautcut.kernels.cpu.crew import NUMBERS, begin, finish, take
 
 # isort: off
 from tautcut.kernels.cpu.rows import (
@@ -50,106 +51,179 @@ MASS_ONE = 6  # of the values ≥ 1
 CUT = 7  # weight of the edges that leave the cluster
 SUM_ROWS = 8
 
+# The commands of a pass, and what it is told besides: which buffer is F, its next state, F̄ and its next, and F^k.
+ITERATE = 1
+MEASURE = 2
+NOW = 0
+NEXT = 1
+BAR = 2
+NEXT_BAR = 3
+BEFORE = 4
+
 # Rows of `bracket`: low < f ≤ high is inside.
 LOW = 0
 HIGH = 1
 
 
 class Passes(NamedTuple):
-    """The passes `iterate` and `measure`, and the rows that they take: `width` values each, seen in runs of `tile`.
+    """The passes, ITERATE and MEASURE in one, and the rows that they take: `width` values each, seen in runs of `tile`.
 
     An array of rows goes to them as one of tiles, of shape (…, tile): where rows are no longer than a tile, as it is.
     """
 
-    iterate: Any
-    measure: Any
+    work: Any
     width: int
     tile: int
 
 
 @cache
 def passes_for(n_columns: int, has_unit_weights: bool, has_masses: bool, dtype: str) -> Passes:
-    """The passes for R clusters, these weights and masses and this precision, each over chunks [first, last).
+    """The passes for R clusters, these weights and masses and this precision.
 
     Compiled at the first call, cached on disk.
     """
     logger.info("kernels for R = %d, %s: compiled now if this machine has not done so before", n_columns, dtype)
     if n_columns <= SPECIALISED:
         width = padded_width(n_columns)
-        return Passes(*_specialised(width, has_unit_weights, has_masses, dtype), width, width)
+        return Passes(_specialised(width, has_unit_weights, has_masses, dtype), width, width)
     tile = _TILE_BYTES // np.dtype(dtype).itemsize
-    return Passes(*_tiled(tile, has_unit_weights, has_masses, dtype), -(-n_columns // tile) * tile, tile)
+    return Passes(_tiled(tile, has_unit_weights, has_masses, dtype), -(-n_columns // tile) * tile, tile)
 
 
 @cache
-def _specialised(width: int, has_unit_weights: bool, has_masses: bool, dtype: str) -> tuple[Any, Any]:
+def _specialised(width: int, has_unit_weights: bool, has_masses: bool, dtype: str) -> Any:
     """The passes for rows of `width` lanes, which several R share."""
-    one = np.dtype(dtype).type(1)
-    flags = (has_unit_weights, has_masses)
-    return _iterate_pass(width, *flags, one), _measure_pass(width, *flags, one)
+    return _specialised_pass(width, has_unit_weights, has_masses, np.dtype(dtype).type(1))
 
 
 @cache
-def _tiled(tile: int, has_unit_weights: bool, has_masses: bool, dtype: str) -> tuple[Any, Any]:
+def _tiled(tile: int, has_unit_weights: bool, has_masses: bool, dtype: str) -> Any:
     """The passes for rows of any length, tile by tile."""
-    one = np.dtype(dtype).type(1)
-    flags = (has_unit_weights, has_masses)
-    return _tiled_iterate_pass(tile, *flags, one), _tiled_measure_pass(tile, *flags, one)
+    return _tiled_pass(tile, has_unit_weights, has_masses, np.dtype(dtype).type(1))
 
 
 # The names that a pass finds in its factory are constants to the compiler, and the key under which Numba caches it: so
 # they hold numbers alone. A compiled function among them would differ in every process, and be compiled in each.
 
 
-def _iterate_pass(width: int, has_unit_weights: bool, has_masses: bool, one: Any) -> Any:
-    """One inner iteration of Algorithm 1 on a range of chunks; `one` has the precision of F."""
+def _specialised_pass(width: int, has_unit_weights: bool, has_masses: bool, one: Any) -> Any:
+    """The passes for rows that live in registers; `one` has the precision of F."""
     zero = one - one
 
     @compiled
-    def iterate(
-        first: int, last: int, bounds: IntArray, indptr: IntArray, indices: Array, weights: Array,
-        masses: Array, is_fixed: BoolArray, F: Array, F_next: Array, F_bar: Array, F_bar_next: Array, F_k: Array,
-        P: Array, labels: Array, columns: Array, tau: Any, theta: Any,
+    def work(
+        me: int, words: IntArray, bounds: IntArray, indptr: IntArray, indices: Array, weights: Array, pulls: Array,
+        is_fixed: BoolArray, once_indptr: IntArray, once_indices: Array, once_weights: Array, masses: FloatArray,
+        rows: Array, P: Array, labels: Array, columns: Array, steps: Array, bracket: Array, sums: FloatArray,
+        n_candidates: IntArray, candidates: Array, candidate_masses: FloatArray,
     ) -> None:  # fmt: skip
-        """Do p ← clip(p + σ c w (f̄_i − f̄_j)); f ← proj((f − τ c Σ w p + τ g) / (1 + τ)); f̄ ← f + θ (f − f_old).
+        """ITERATE, one inner iteration of Algorithm 1, or MEASURE, one look at F; a crew runs it, chunk by chunk.
 
+        ITERATE: p ← clip(p + σ c w (f̄_i − f̄_j)); f ← proj((f − τ c Σ w p + τ g) / (1 + τ)); f̄ ← f + θ (f − f_old).
         The argmax of f, its lowest index first, is taken while f is in registers.
-        """
-        sigma_scale, tau_scale = load(columns, SIGMA, width), load(columns, TAU, width)
-        median, above = load(columns, MEDIAN, width), load(columns, ABOVE, width)
-        tie, below = load(columns, TIE, width), load(columns, BELOW, width)
-        padding = load(columns, PADDING, width)
-        ones, minus, nothing = full(one, width), full(-one, width), full(zero, width)
-        taus, thetas, shrink = full(tau, width), full(theta, width), full(one / (one + tau), width)
-        for i in range(bounds[first], bounds[last]):
-            f_old = load(F, i, width)
-            if is_fixed[i]:
-                store(F_next, i, f_old)
-                store(F_bar_next, i, f_old)
-                continue
-            f_bar = load(F_bar, i, width)
-            divergence = nothing
-            for e in range(indptr[i], indptr[i + 1]):
-                prefetch(F_bar, indices[min(e + _AHEAD, indices.size - 1)], width)
-                rise = sigma_scale * (f_bar - load(F_bar, indices[e], width))
-                if has_unit_weights:
-                    p = minimum(maximum(load(P, e, width) + rise, minus), ones)
-                    divergence = divergence + p
-                else:
-                    w = full(weights[e], width)
-                    p = minimum(maximum(load(P, e, width) + w * rise, minus), ones)
-                    divergence = divergence + w * p
-                store(P, e, p)
-            f_k = load(F_k, i, width)
-            pull = where_greater(f_k, median, above, where_equal(f_k, median, tie, below))
-            g = f_k + (full(masses[i], width) * pull if has_masses else pull)
-            x = (f_old - tau_scale * divergence + taus * g) * shrink + padding
-            f = _project(x, width, ones, nothing, one)
-            store(F_next, i, f)
-            store(F_bar_next, i, f + thetas * (f - f_old))
-            labels[i] = first_largest(f + padding)
 
-    return iterate
+        MEASURE fills the rows of `sums` chunk by chunk, and keeps the values inside the bracket as candidates for the
+        median. `once_indices` are those neighbours of i that have higher numbers: so every edge is visited once. Sums
+        over vertices are in float64; without masses, counts, exact in float32 as no chunk has 2²⁴ vertices, stay in
+        F's precision.
+        """
+        n_chunks = bounds.size - 1
+        command = begin(words, me)
+        while command > 0:
+            F, F_k = rows[words[NUMBERS + NOW]], rows[words[NUMBERS + BEFORE]]
+            if command == ITERATE:
+                F_next, F_bar = rows[words[NUMBERS + NEXT]], rows[words[NUMBERS + BAR]]
+                F_bar_next = rows[words[NUMBERS + NEXT_BAR]]
+                sigma_scale, tau_scale = load(columns, SIGMA, width), load(columns, TAU, width)
+                median, above = load(columns, MEDIAN, width), load(columns, ABOVE, width)
+                tie, below = load(columns, TIE, width), load(columns, BELOW, width)
+                padding = load(columns, PADDING, width)
+                ones, minus, nothing = full(one, width), full(-one, width), full(zero, width)
+                taus, thetas, shrink = full(steps[0], width), full(steps[1], width), full(one / (one + steps[0]), width)
+                chunk = take(words)
+                while chunk < n_chunks:
+                    for i in range(bounds[chunk], bounds[chunk + 1]):
+                        f_old = load(F, i, width)
+                        if is_fixed[i]:
+                            store(F_next, i, f_old)
+                            store(F_bar_next, i, f_old)
+                            continue
+                        f_bar = load(F_bar, i, width)
+                        divergence = nothing
+                        for e in range(indptr[i], indptr[i + 1]):
+                            prefetch(F_bar, indices[min(e + _AHEAD, indices.size - 1)], width)
+                            rise = sigma_scale * (f_bar - load(F_bar, indices[e], width))
+                            if has_unit_weights:
+                                p = minimum(maximum(load(P, e, width) + rise, minus), ones)
+                                divergence = divergence + p
+                            else:
+                                w = full(weights[e], width)
+                                p = minimum(maximum(load(P, e, width) + w * rise, minus), ones)
+                                divergence = divergence + w * p
+                            store(P, e, p)
+                        f_k = load(F_k, i, width)
+                        pull = where_greater(f_k, median, above, where_equal(f_k, median, tie, below))
+                        g = f_k + (full(pulls[i], width) * pull if has_masses else pull)
+                        x = (f_old - tau_scale * divergence + taus * g) * shrink + padding
+                        f = _project(x, width, ones, nothing, one)
+                        store(F_next, i, f)
+                        store(F_bar_next, i, f + thetas * (f - f_old))
+                        labels[i] = first_largest(f + padding)
+                    chunk = take(words)
+            else:
+                low, high = load(bracket, LOW, width), load(bracket, HIGH, width)
+                nothing, ones = full(zero, width), full(one, width)
+                blank = full(0.0, width)
+                none = blank if has_masses else nothing
+                chunk = take(words)
+                while chunk < n_chunks:
+                    variation, whole, squares = blank, blank, blank
+                    sum_above = blank
+                    mass_above, mass_positive, mass_one = none, none, none
+                    sums[chunk, CUT] = 0.0
+                    for r in range(n_candidates.shape[1]):
+                        n_candidates[chunk, r] = 0
+                    for i in range(bounds[chunk], bounds[chunk + 1]):
+                        f, own = load(F, i, width), labels[i]
+                        jumps = nothing
+                        for e in range(once_indptr[i], once_indptr[i + 1]):
+                            prefetch(F, once_indices[min(e + _AHEAD, once_indices.size - 1)], width)
+                            j = once_indices[e]
+                            jump = absolute(f - load(F, j, width))
+                            jumps = jumps + (jump if has_unit_weights else full(once_weights[e], width) * jump)
+                            if labels[j] != own:
+                                weight = 1.0 if has_unit_weights else once_weights[e]
+                                sums[chunk, CUT, own] += weight
+                                sums[chunk, CUT, labels[j]] += weight
+                        variation = variation + widen(jumps)
+                        moved = f - load(F_k, i, width)
+                        squares = squares + widen(moved * moved)
+                        if has_masses:
+                            m = full(masses[i], width)
+                            whole = whole + m * widen(f)
+                            sum_above = sum_above + m * widen(where_greater(f, high, f, nothing))
+                            mass_above = mass_above + m * widen(where_greater(f, high, ones, nothing))
+                            mass_positive = mass_positive + m * widen(where_greater(f, nothing, ones, nothing))
+                            mass_one = mass_one + m * widen(where_greater(ones, f, nothing, ones))
+                        else:
+                            whole = whole + widen(f)
+                            sum_above = sum_above + widen(where_greater(f, high, f, nothing))
+                            mass_above = mass_above + where_greater(f, high, ones, nothing)
+                            mass_positive = mass_positive + where_greater(f, nothing, ones, nothing)
+                            mass_one = mass_one + where_greater(ones, f, nothing, ones)
+                        if has_lane_between(f, low, high):
+                            _keep(F, i, chunk, bracket, n_candidates, candidates, has_masses, masses, candidate_masses)
+                    store(sums[chunk], VARIATION, variation)
+                    store(sums[chunk], SUM, whole)
+                    store(sums[chunk], STEP, squares)
+                    store(sums[chunk], SUM_ABOVE, sum_above)
+                    store(sums[chunk], MASS_ABOVE, widen(mass_above))
+                    store(sums[chunk], MASS_POSITIVE, widen(mass_positive))
+                    store(sums[chunk], MASS_ONE, widen(mass_one))
+                    chunk = take(words)
+            command = finish(words, me)
+
+    return work
 
 
 @compiled
@@ -168,73 +242,6 @@ def _project(x: Any, width: int, ones: Any, nothing: Any, one: Any) -> Any:
     return minimum(maximum(x - spread(threshold, x), nothing), ones)
 
 
-def _measure_pass(width: int, has_unit_weights: bool, has_masses: bool, one: Any) -> Any:
-    """One look at F on a range of chunks; `one` has the precision of F."""
-    zero = one - one
-
-    @compiled
-    def measure(
-        first: int, last: int, bounds: IntArray, indptr: IntArray, indices: Array, weights: Array,
-        masses: FloatArray, F: Array, F_k: Array, labels: Array, bracket: Array, sums: FloatArray,
-        n_candidates: IntArray, candidates: Array, candidate_masses: FloatArray,
-    ) -> None:  # fmt: skip
-        """Fill the rows of `sums` chunk by chunk, and keep the values inside the bracket as candidates for the median.
-
-        `indices` are those neighbours of i that have higher numbers: so every edge is visited once. Sums over vertices
-        are in float64; without masses, counts, exact in float32 as no chunk has 2²⁴ vertices, stay in F's precision.
-        """
-        low, high = load(bracket, LOW, width), load(bracket, HIGH, width)
-        nothing, ones = full(zero, width), full(one, width)
-        blank = full(0.0, width)
-        none = blank if has_masses else nothing
-        for chunk in range(first, last):
-            variation, whole, step = blank, blank, blank
-            sum_above = blank
-            mass_above, mass_positive, mass_one = none, none, none
-            sums[chunk, CUT] = 0.0
-            for r in range(n_candidates.shape[1]):
-                n_candidates[chunk, r] = 0
-            for i in range(bounds[chunk], bounds[chunk + 1]):
-                f, own = load(F, i, width), labels[i]
-                jumps = nothing
-                for e in range(indptr[i], indptr[i + 1]):
-                    prefetch(F, indices[min(e + _AHEAD, indices.size - 1)], width)
-                    j = indices[e]
-                    jump = absolute(f - load(F, j, width))
-                    jumps = jumps + (jump if has_unit_weights else full(weights[e], width) * jump)
-                    if labels[j] != own:
-                        w = 1.0 if has_unit_weights else weights[e]
-                        sums[chunk, CUT, own] += w
-                        sums[chunk, CUT, labels[j]] += w
-                variation = variation + widen(jumps)
-                moved = f - load(F_k, i, width)
-                step = step + widen(moved * moved)
-                if has_masses:
-                    m = full(masses[i], width)
-                    whole = whole + m * widen(f)
-                    sum_above = sum_above + m * widen(where_greater(f, high, f, nothing))
-                    mass_above = mass_above + m * widen(where_greater(f, high, ones, nothing))
-                    mass_positive = mass_positive + m * widen(where_greater(f, nothing, ones, nothing))
-                    mass_one = mass_one + m * widen(where_greater(ones, f, nothing, ones))
-                else:
-                    whole = whole + widen(f)
-                    sum_above = sum_above + widen(where_greater(f, high, f, nothing))
-                    mass_above = mass_above + where_greater(f, high, ones, nothing)
-                    mass_positive = mass_positive + where_greater(f, nothing, ones, nothing)
-                    mass_one = mass_one + where_greater(ones, f, nothing, ones)
-                if has_lane_between(f, low, high):
-                    _keep(F, i, chunk, bracket, n_candidates, candidates, has_masses, masses, candidate_masses)
-            store(sums[chunk], VARIATION, variation)
-            store(sums[chunk], SUM, whole)
-            store(sums[chunk], STEP, step)
-            store(sums[chunk], SUM_ABOVE, sum_above)
-            store(sums[chunk], MASS_ABOVE, widen(mass_above))
-            store(sums[chunk], MASS_POSITIVE, widen(mass_positive))
-            store(sums[chunk], MASS_ONE, widen(mass_one))
-
-    return measure
-
-
 @inlined
 def _keep(
     F: Array, i: int, chunk: int, bracket: Array, n_candidates: IntArray, candidates: Array, has_masses: bool,
@@ -251,66 +258,140 @@ def _keep(
             n_candidates[chunk, r] = place + 1
 
 
-def _tiled_iterate_pass(tile: int, has_unit_weights: bool, has_masses: bool, one: Any) -> Any:
-    """What `_iterate_pass` does, for rows of any length: every array of rows is one of tiles, n_tiles to a row."""
+def _tiled_pass(tile: int, has_unit_weights: bool, has_masses: bool, one: Any) -> Any:
+    """What `_specialised_pass` has, for rows of any length: every array of rows is one of tiles, n_tiles to a row."""
     zero, never = one - one, type(one)(NEVER)
 
     @compiled
-    def iterate(
-        first: int, last: int, bounds: IntArray, indptr: IntArray, indices: Array, weights: Array,
-        masses: Array, is_fixed: BoolArray, F: Array, F_next: Array, F_bar: Array, F_bar_next: Array, F_k: Array,
-        P: Array, labels: Array, columns: Array, tau: Any, theta: Any,
+    def work(
+        me: int, words: IntArray, bounds: IntArray, indptr: IntArray, indices: Array, weights: Array, pulls: Array,
+        is_fixed: BoolArray, once_indptr: IntArray, once_indices: Array, once_weights: Array, masses: FloatArray,
+        rows: Array, P: Array, labels: Array, columns: Array, steps: Array, bracket: Array, sums: FloatArray,
+        n_candidates: IntArray, candidates: Array, candidate_masses: FloatArray,
     ) -> None:  # fmt: skip
-        """As the specialised pass. F̄'s next row, which nobody reads, holds the divergence and x until F is there."""
-        n_tiles = columns.shape[0] // COLUMN_ROWS
-        ones, minus, nothing = full(one, tile), full(-one, tile), full(zero, tile)
-        taus, thetas, shrink = full(tau, tile), full(theta, tile), full(one / (one + tau), tile)
-        for i in range(bounds[first], bounds[last]):
-            at = i * n_tiles
-            if is_fixed[i]:
-                for t in range(n_tiles):
-                    f_old = load(F, at + t, tile)
-                    store(F_next, at + t, f_old)
-                    store(F_bar_next, at + t, f_old)
-                continue
-            for t in range(n_tiles):
-                store(F_bar_next, at + t, nothing)
-            for e in range(indptr[i], indptr[i + 1]):
-                other, dual = indices[e] * n_tiles, e * n_tiles
-                w = full(one if has_unit_weights else weights[e], tile)
-                for t in range(n_tiles):
-                    rise = load(columns, SIGMA * n_tiles + t, tile) * (
-                        load(F_bar, at + t, tile) - load(F_bar, other + t, tile)
-                    )
-                    p = minimum(maximum(load(P, dual + t, tile) + w * rise, minus), ones)
-                    store(P, dual + t, p)
-                    store(F_bar_next, at + t, load(F_bar_next, at + t, tile) + w * p)
-            peak = never
-            for t in range(n_tiles):
-                f_k, median = load(F_k, at + t, tile), load(columns, MEDIAN * n_tiles + t, tile)
-                level = where_equal(
-                    f_k, median, load(columns, TIE * n_tiles + t, tile), load(columns, BELOW * n_tiles + t, tile)
-                )
-                pull = where_greater(f_k, median, load(columns, ABOVE * n_tiles + t, tile), level)
-                g = f_k + (full(masses[i], tile) * pull if has_masses else pull)
-                step = load(columns, TAU * n_tiles + t, tile) * load(F_bar_next, at + t, tile)
-                x = (load(F, at + t, tile) - step + taus * g) * shrink + load(columns, PADDING * n_tiles + t, tile)
-                store(F_bar_next, at + t, x)
-                peak = max(peak, largest(x))
-            threshold = _tiled_threshold(F_bar_next, at, n_tiles, tile, peak, ones, nothing, one)
-            best, place = zero, 0
-            top, bar = full(peak, tile), full(threshold, tile)  # apart: their sum would lose digits of the threshold
-            for t in range(n_tiles):
-                f = minimum(maximum(load(F_bar_next, at + t, tile) - top - bar, nothing), ones)
-                f_old = load(F, at + t, tile)
-                store(F_next, at + t, f)
-                store(F_bar_next, at + t, f + thetas * (f - f_old))
-                highest = largest(f)
-                if highest > best:
-                    best, place = highest, t * tile + first_largest(f)
-            labels[i] = place
+        """As the specialised passes.
 
-    return iterate
+        In ITERATE, F̄'s next row, which nobody reads, holds the divergence and x until F is there; MEASURE takes a tile
+        of all rows of a chunk after the other, the cuts first.
+        """
+        n_chunks = bounds.size - 1
+        command = begin(words, me)
+        while command > 0:
+            F, F_k = rows[words[NUMBERS + NOW]], rows[words[NUMBERS + BEFORE]]
+            if command == ITERATE:
+                F_next, F_bar = rows[words[NUMBERS + NEXT]], rows[words[NUMBERS + BAR]]
+                F_bar_next = rows[words[NUMBERS + NEXT_BAR]]
+                n_tiles = columns.shape[0] // COLUMN_ROWS
+                ones, minus, nothing = full(one, tile), full(-one, tile), full(zero, tile)
+                taus, thetas, shrink = full(steps[0], tile), full(steps[1], tile), full(one / (one + steps[0]), tile)
+                chunk = take(words)
+                while chunk < n_chunks:
+                    for i in range(bounds[chunk], bounds[chunk + 1]):
+                        at = i * n_tiles
+                        if is_fixed[i]:
+                            for t in range(n_tiles):
+                                f_old = load(F, at + t, tile)
+                                store(F_next, at + t, f_old)
+                                store(F_bar_next, at + t, f_old)
+                            continue
+                        for t in range(n_tiles):
+                            store(F_bar_next, at + t, nothing)
+                        for e in range(indptr[i], indptr[i + 1]):
+                            other, dual = indices[e] * n_tiles, e * n_tiles
+                            w = full(one if has_unit_weights else weights[e], tile)
+                            for t in range(n_tiles):
+                                rise = load(columns, SIGMA * n_tiles + t, tile) * (
+                                    load(F_bar, at + t, tile) - load(F_bar, other + t, tile)
+                                )
+                                p = minimum(maximum(load(P, dual + t, tile) + w * rise, minus), ones)
+                                store(P, dual + t, p)
+                                store(F_bar_next, at + t, load(F_bar_next, at + t, tile) + w * p)
+                        peak = never
+                        for t in range(n_tiles):
+                            f_k, median = load(F_k, at + t, tile), load(columns, MEDIAN * n_tiles + t, tile)
+                            level = where_equal(
+                                f_k, median, load(columns, TIE * n_tiles + t, tile), load(columns, BELOW * n_tiles + t, tile)
+                            )
+                            pull = where_greater(f_k, median, load(columns, ABOVE * n_tiles + t, tile), level)
+                            g = f_k + (full(pulls[i], tile) * pull if has_masses else pull)
+                            step = load(columns, TAU * n_tiles + t, tile) * load(F_bar_next, at + t, tile)
+                            x = (load(F, at + t, tile) - step + taus * g) * shrink + load(columns, PADDING * n_tiles + t, tile)
+                            store(F_bar_next, at + t, x)
+                            peak = max(peak, largest(x))
+                        threshold = _tiled_threshold(F_bar_next, at, n_tiles, tile, peak, ones, nothing, one)
+                        best, place = zero, 0
+                        top, bar = full(peak, tile), full(threshold, tile)  # apart: their sum would lose digits of the threshold
+                        for t in range(n_tiles):
+                            f = minimum(maximum(load(F_bar_next, at + t, tile) - top - bar, nothing), ones)
+                            f_old = load(F, at + t, tile)
+                            store(F_next, at + t, f)
+                            store(F_bar_next, at + t, f + thetas * (f - f_old))
+                            highest = largest(f)
+                            if highest > best:
+                                best, place = highest, t * tile + first_largest(f)
+                        labels[i] = place
+                    chunk = take(words)
+            else:
+                n_tiles = bracket.shape[0] // 2
+                nothing, ones, blank = full(zero, tile), full(one, tile), full(0.0, tile)
+                none = blank if has_masses else nothing
+                chunk = take(words)
+                while chunk < n_chunks:
+                    begin, end = bounds[chunk], bounds[chunk + 1]
+                    n_candidates[chunk] = 0
+                    for t in range(n_tiles):
+                        sums[chunk, CUT * n_tiles + t] = 0.0
+                    for i in range(begin, end):
+                        own = labels[i]
+                        for e in range(once_indptr[i], once_indptr[i + 1]):
+                            other = labels[once_indices[e]]
+                            if other != own:
+                                weight = 1.0 if has_unit_weights else once_weights[e]
+                                sums[chunk, CUT * n_tiles + own // tile, own % tile] += weight
+                                sums[chunk, CUT * n_tiles + other // tile, other % tile] += weight
+                    for t in range(n_tiles):
+                        low, high = load(bracket, LOW * n_tiles + t, tile), load(bracket, HIGH * n_tiles + t, tile)
+                        variation, whole, squares = blank, blank, blank
+                        sum_above = blank
+                        mass_above, mass_positive, mass_one = none, none, none
+                        for i in range(begin, end):
+                            f = load(F, i * n_tiles + t, tile)
+                            jumps = nothing
+                            for e in range(once_indptr[i], once_indptr[i + 1]):
+                                jump = absolute(f - load(F, once_indices[e] * n_tiles + t, tile))
+                                jumps = jumps + (jump if has_unit_weights else full(once_weights[e], tile) * jump)
+                            variation = variation + widen(jumps)
+                            moved = f - load(F_k, i * n_tiles + t, tile)
+                            squares = squares + widen(moved * moved)
+                            if has_masses:
+                                m = full(masses[i], tile)
+                                whole = whole + m * widen(f)
+                                sum_above = sum_above + m * widen(where_greater(f, high, f, nothing))
+                                mass_above = mass_above + m * widen(where_greater(f, high, ones, nothing))
+                                mass_positive = mass_positive + m * widen(where_greater(f, nothing, ones, nothing))
+                                mass_one = mass_one + m * widen(where_greater(ones, f, nothing, ones))
+                            else:
+                                whole = whole + widen(f)
+                                sum_above = sum_above + widen(where_greater(f, high, f, nothing))
+                                mass_above = mass_above + where_greater(f, high, ones, nothing)
+                                mass_positive = mass_positive + where_greater(f, nothing, ones, nothing)
+                                mass_one = mass_one + where_greater(ones, f, nothing, ones)
+                            if has_lane_between(f, low, high):
+                                _keep_tile(
+                                    F, i, t, n_tiles, tile, chunk, bracket, n_candidates, candidates, has_masses, masses,
+                                    candidate_masses,
+                                )  # fmt: skip
+                        store(sums[chunk], VARIATION * n_tiles + t, variation)
+                        store(sums[chunk], SUM * n_tiles + t, whole)
+                        store(sums[chunk], STEP * n_tiles + t, squares)
+                        store(sums[chunk], SUM_ABOVE * n_tiles + t, sum_above)
+                        store(sums[chunk], MASS_ABOVE * n_tiles + t, widen(mass_above))
+                        store(sums[chunk], MASS_POSITIVE * n_tiles + t, widen(mass_positive))
+                        store(sums[chunk], MASS_ONE * n_tiles + t, widen(mass_one))
+                    chunk = take(words)
+            command = finish(words, me)
+
+    return work
 
 
 @inlined
@@ -333,76 +414,6 @@ def _tiled_threshold(
             break
         support = count
     return threshold
-
-
-def _tiled_measure_pass(tile: int, has_unit_weights: bool, has_masses: bool, one: Any) -> Any:
-    """What `_measure_pass` does, for rows of any length: every array of rows is one of tiles, n_tiles to a row."""
-    zero = one - one
-
-    @compiled
-    def measure(
-        first: int, last: int, bounds: IntArray, indptr: IntArray, indices: Array, weights: Array,
-        masses: FloatArray, F: Array, F_k: Array, labels: Array, bracket: Array, sums: FloatArray,
-        n_candidates: IntArray, candidates: Array, candidate_masses: FloatArray,
-    ) -> None:  # fmt: skip
-        """As the specialised pass, a tile of all rows of a chunk after the other; the cuts first."""
-        n_tiles = bracket.shape[0] // 2
-        nothing, ones, blank = full(zero, tile), full(one, tile), full(0.0, tile)
-        none = blank if has_masses else nothing
-        for chunk in range(first, last):
-            begin, end = bounds[chunk], bounds[chunk + 1]
-            n_candidates[chunk] = 0
-            for t in range(n_tiles):
-                sums[chunk, CUT * n_tiles + t] = 0.0
-            for i in range(begin, end):
-                own = labels[i]
-                for e in range(indptr[i], indptr[i + 1]):
-                    other = labels[indices[e]]
-                    if other != own:
-                        w = 1.0 if has_unit_weights else weights[e]
-                        sums[chunk, CUT * n_tiles + own // tile, own % tile] += w
-                        sums[chunk, CUT * n_tiles + other // tile, other % tile] += w
-            for t in range(n_tiles):
-                low, high = load(bracket, LOW * n_tiles + t, tile), load(bracket, HIGH * n_tiles + t, tile)
-                variation, whole, step = blank, blank, blank
-                sum_above = blank
-                mass_above, mass_positive, mass_one = none, none, none
-                for i in range(begin, end):
-                    f = load(F, i * n_tiles + t, tile)
-                    jumps = nothing
-                    for e in range(indptr[i], indptr[i + 1]):
-                        jump = absolute(f - load(F, indices[e] * n_tiles + t, tile))
-                        jumps = jumps + (jump if has_unit_weights else full(weights[e], tile) * jump)
-                    variation = variation + widen(jumps)
-                    moved = f - load(F_k, i * n_tiles + t, tile)
-                    step = step + widen(moved * moved)
-                    if has_masses:
-                        m = full(masses[i], tile)
-                        whole = whole + m * widen(f)
-                        sum_above = sum_above + m * widen(where_greater(f, high, f, nothing))
-                        mass_above = mass_above + m * widen(where_greater(f, high, ones, nothing))
-                        mass_positive = mass_positive + m * widen(where_greater(f, nothing, ones, nothing))
-                        mass_one = mass_one + m * widen(where_greater(ones, f, nothing, ones))
-                    else:
-                        whole = whole + widen(f)
-                        sum_above = sum_above + widen(where_greater(f, high, f, nothing))
-                        mass_above = mass_above + where_greater(f, high, ones, nothing)
-                        mass_positive = mass_positive + where_greater(f, nothing, ones, nothing)
-                        mass_one = mass_one + where_greater(ones, f, nothing, ones)
-                    if has_lane_between(f, low, high):
-                        _keep_tile(
-                            F, i, t, n_tiles, tile, chunk, bracket, n_candidates, candidates, has_masses, masses,
-                            candidate_masses,
-                        )  # fmt: skip
-                store(sums[chunk], VARIATION * n_tiles + t, variation)
-                store(sums[chunk], SUM * n_tiles + t, whole)
-                store(sums[chunk], STEP * n_tiles + t, step)
-                store(sums[chunk], SUM_ABOVE * n_tiles + t, sum_above)
-                store(sums[chunk], MASS_ABOVE * n_tiles + t, widen(mass_above))
-                store(sums[chunk], MASS_POSITIVE * n_tiles + t, widen(mass_positive))
-                store(sums[chunk], MASS_ONE * n_tiles + t, widen(mass_one))
-
-    return measure
 
 
 @inlined

@@ -39,7 +39,7 @@ class _Job(NamedTuple):
             self.done.put(None)
 
 
-class _Team:
+class Team:
     """Threads that wait for jobs. They are never ended: idle, they cost nothing, and they end with the process."""
 
     def __init__(self) -> None:
@@ -53,6 +53,12 @@ class _Team:
                 Thread(target=self._serve, name=f"tautcut-{number}", daemon=True).start()
             self._size = max(self._size, size)
 
+    def hand_over(self, work: Callable[..., Any], arguments: tuple[Any, ...]) -> SimpleQueue[BaseException | None]:
+        """Have work(*arguments) done by a thread, when one is free; how it ended comes out of what is returned."""
+        done = SimpleQueue[BaseException | None]()
+        self.inbox.put(_Job(work, arguments, done))
+        return done
+
     def _serve(self) -> None:
         for job in iter(self.inbox.get, None):
             job.carry_out()
@@ -60,9 +66,9 @@ class _Team:
 
 
 @lru_cache(maxsize=1)
-def _team(process: int) -> _Team:
+def _team(process: int) -> Team:
     """The team of this process: threads do not survive a fork."""
-    return _Team()
+    return Team()
 
 
 def affordable_threads(work: int, least: int) -> int:
@@ -115,7 +121,7 @@ def share(work: Callable[..., Any], places: IntArray | list[int], *arguments: An
             raise error
 
 
-def _help(team: _Team) -> None:
+def _help(team: Team) -> None:
     """Do a job that nobody has begun, if there is one."""
     try:
         job = team.inbox.get_nowait()
