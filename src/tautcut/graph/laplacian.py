@@ -161,7 +161,7 @@ def diffuse(
     B = np.ascontiguousarray(B, dtype=np.float64)
     # Starting at the Jacobi step makes the residual of an isolated vertex exactly zero for ever.
     X = inverse_diagonal * B
-    return (solver or _conjugate_gradients)(A, B, X, inverse_diagonal, tol**2 * _column_dots(B, B), max_iter)
+    return (solver or _conjugate_gradients)(A, B, X, inverse_diagonal, tol**2 * column_dots(B, B), max_iter)
 
 
 def harmonic(
@@ -209,7 +209,7 @@ def harmonic(
     inverse_diagonal = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)
     X = np.full_like(B, 1.0 / n_classes)
     residual = B - A @ X
-    threshold = tol**2 * _column_dots(residual, residual)
+    threshold = tol**2 * column_dots(residual, residual)
     U[free] = (solver or _conjugate_gradients)(A, B, X, inverse_diagonal, threshold, max_iter)
     return U
 
@@ -221,26 +221,26 @@ def _conjugate_gradients(
     residual = B - A @ X
     Z = inverse_diagonal * residual
     P = Z.copy()
-    rho = _column_dots(residual, Z)
+    rho = column_dots(residual, Z)
     for _ in range(max_iter):
-        is_active = _column_dots(residual, residual) > threshold
+        is_active = column_dots(residual, residual) > threshold
         if not is_active.any():
             break
         AP = np.asarray(A @ P)
-        alpha = divide_where(is_active, rho, _column_dots(P, AP))
+        alpha = divide_where(is_active, rho, column_dots(P, AP))
         AP *= alpha
         residual -= AP
         np.multiply(P, alpha, out=Z)  # Z is free here; it serves as the buffer
         X += Z
         np.multiply(residual, inverse_diagonal, out=Z)
-        rho_next = _column_dots(residual, Z)
+        rho_next = column_dots(residual, Z)
         P *= divide_where(is_active, rho_next, rho)
         P += Z
         rho = rho_next
     return X
 
 
-def _column_dots(A: FloatArray, B: FloatArray) -> FloatArray:
+def column_dots(A: FloatArray, B: FloatArray) -> FloatArray:
     """⟨a_j, b_j⟩ for every pair of columns."""
     return np.asarray(np.einsum("ij,ij->j", A, B), dtype=np.float64)
 

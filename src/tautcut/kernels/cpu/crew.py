@@ -40,8 +40,12 @@ NUMBERS = 3 * _APART  # whatever the pass is told besides, so many whole numbers
 _ROOM = 2 * _APART
 _SLOTS = NUMBERS + _ROOM  # from here on, one for each who may work, main's own unused
 _WAITING, _GONE, _JOINING = 0, -1, -2  # in a slot; a command is positive
-_SPINS = 2000  # looks at a word before others are let go first
-_LOOKS = 20_000  # before one who waits for a command leaves: some ten milliseconds
+# Looks at a word that others will change: at once; then letting others have the core in between, as long as main is
+# likely to be back soon; then, asleep in between, until one who waits for a command leaves.
+_SPINS = 2000
+_YIELDS = 300
+_NAPS = 200
+_NAP = 50  # microseconds
 
 # ---------------------------------------------------------------- words that several threads read and write
 
@@ -96,13 +100,26 @@ if is_available():
         return types.int64(words, place), generate
 
     @intrinsic
-    def _give_way(typing_context: Any) -> Any:
+    def _yield_core(typing_context: Any) -> Any:
         """Let another thread run, if one waits for this core."""
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             name = "SwitchToThread" if sys.platform == "win32" else "sched_yield"
             kind = ir.FunctionType(ir.IntType(32), [])
             builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [])
+            return context.get_dummy_value()
+
+        return types.void(), generate
+
+    @intrinsic
+    def _nap(typing_context: Any) -> Any:
+        """Sleep a moment: the system's shortest, on Windows."""
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            name, length = ("Sleep", 1) if sys.platform == "win32" else ("usleep", _NAP)
+            kind = ir.FunctionType(ir.IntType(32), [ir.IntType(32)])
+            function = cgutils.get_or_insert_function(builder.module, kind, name)
+            builder.call(function, [ir.Constant(ir.IntType(32), length)])
             return context.get_dummy_value()
 
         return types.void(), generate
@@ -114,19 +131,19 @@ if is_available():
 @compiled
 def take(words: IntArray) -> int:
     """The number of a chunk that nobody has taken yet; past the last, one that is not there."""
-    return _count(words, _COUNTER)
+    return int(_count(words, _COUNTER))
 
 
 @compiled
 def begin(words: IntArray, me: int) -> int:
     """What to do first: main (0) tells those who wait; the others wait to be told, or leave (0)."""
     if me == 0:
-        command = words[_COMMAND]
+        command = int(words[_COMMAND])
         for other in range(1, words[_SIZE]):
             _exchange(words, _SLOTS + _APART * other, _WAITING, command)
         return command
     _put(words, _SLOTS + _APART * me, _WAITING)
-    return _next_command(words, me)
+    return int(_next_command(words, me))
 
 
 @compiled
@@ -134,28 +151,35 @@ def finish(words: IntArray, me: int) -> int:
     """What to do next: main waits until nobody is at work, and is done (0); the others are told, or leave (0)."""
     if me > 0:
         _put(words, _SLOTS + _APART * me, _WAITING)
-        return _next_command(words, me)
+        return int(_next_command(words, me))
     for other in range(1, words[_SIZE]):
-        looks = 0
+        look = 0
         while _peek(words, _SLOTS + _APART * other) > 0:
-            looks += 1
-            if looks > _SPINS:
-                _give_way()
+            _wait(look)
+            look += 1
     return 0
 
 
 @compiled
 def _next_command(words: IntArray, me: int) -> int:
     slot = _SLOTS + _APART * me
-    for look in range(_LOOKS):
+    for look in range(_SPINS + _YIELDS + _NAPS):
         command = _peek(words, slot)
         if command > 0:
-            return command
-        if look > _SPINS:
-            _give_way()
+            return int(command)
+        _wait(look)
     if _exchange(words, slot, _WAITING, _GONE):
         return 0
-    return _peek(words, slot)  # told at the last moment
+    return int(_peek(words, slot))  # told at the last moment
+
+
+@compiled
+def _wait(look: int) -> None:
+    """Wait a little before the next look, after so many."""
+    if look >= _SPINS + _YIELDS:
+        _nap()
+    elif look >= _SPINS:
+        _yield_core()
 
 
 # ---------------------------------------------------------------- who asks

@@ -11,121 +11,105 @@ from typing import Any
 import numpy as np
 
 from tautcut.arrays import Array, FloatArray, IntArray, SparseMatrix
-from tautcut.graph.laplacian import divide_where
+from tautcut.graph.laplacian import column_dots, divide_where
 from tautcut.kernels.cpu.compiling import compiled
+from tautcut.kernels.cpu.crew import Crew, begin, finish, take
 from tautcut.kernels.cpu.rows import full, load, store
-from tautcut.kernels.cpu.sharing import affordable_threads, chunk_bounds, share
+from tautcut.kernels.cpu.sharing import affordable_threads, chunk_bounds
 
 _LEAST_SHARE = 400_000  # entries of the matrix × columns for each thread
 _LANES = 4  # columns in a register of 256 bits
 _WIDEST = 16  # columns at a time, whose sums stay in registers
+_X, _RESIDUAL, _P, _PRODUCT = 0, 1, 2, 3  # the arrays of rows
+_MULTIPLY, _ADVANCE, _TURN = 1, 2, 3  # the passes of an iteration
 
 
 def conjugate_gradients(
     A: SparseMatrix, B: FloatArray, X: FloatArray, inverse_diagonal: FloatArray, threshold: FloatArray, max_iter: int
 ) -> FloatArray:
     """X, changed in place until ‖B − A X‖² ≤ threshold in each column, or until the iterations are spent."""
-    R = X.shape[1]
+    n, R = X.shape
     n_tiles = -(-R // _WIDEST)
     tile = _LANES * -(-R // (_LANES * n_tiles))  # all arrays of rows are ones of tiles, n_tiles to a row
-    multiply, advance, turn = _passes(tile)
+    residual = B - np.asarray(A @ X)
+    rho, squares = column_dots(residual, inverse_diagonal * residual), column_dots(residual, residual)
+    rows = np.zeros((4, n, n_tiles * tile))
+    rows[_X, :, :R], rows[_RESIDUAL, :, :R], rows[_P, :, :R] = X, residual, inverse_diagonal * residual
     indptr = A.indptr.astype(np.int64)
     bounds = chunk_bounds(indptr)
-    n_chunks = bounds.size - 1
-    n_threads = min(affordable_threads(A.indices.size * R, _LEAST_SHARE), n_chunks)
-    places = [n_chunks * t // n_threads for t in range(n_threads + 1)]
-    matrix, scale = (indptr, A.indices, A.data), np.ascontiguousarray(inverse_diagonal).ravel()
-    values, residual = _tiles(X, n_tiles, tile), _tiles(B, n_tiles, tile)
-    P, product = np.zeros_like(values), np.zeros_like(values)
-    sums = np.empty((n_chunks, 2 * n_tiles, tile))
-    columns = np.zeros((n_tiles, tile))
+    columns, sums = np.zeros((n_tiles, tile)), np.empty((bounds.size - 1, 2 * n_tiles, tile))
+    crew = Crew(min(affordable_threads(A.indices.size * R, _LEAST_SHARE), bounds.size - 1))
+    arrays = (
+        bounds, indptr, A.indices, A.data, np.ascontiguousarray(inverse_diagonal).ravel(),
+        rows.reshape(4, -1, tile), columns, sums,
+    )  # fmt: skip
 
-    def totals() -> FloatArray:
+    def run(command: int, numbers: FloatArray) -> FloatArray:
+        """The sums over all vertices after this pass, which is told a number for each column."""
+        columns.ravel()[:R] = numbers
+        crew.run(command, _pass(tile), *arrays)
         return np.asarray(sums.sum(axis=0).reshape(2, -1)[:, :R])
 
-    def spread(numbers: FloatArray) -> FloatArray:
-        columns.ravel()[:R] = numbers
-        return columns
-
-    share(multiply, places, bounds, *matrix, values, product, sums)
-    share(advance, places, bounds, scale, spread(np.ones(R)), P, product, values, residual, sums)
-    rho, squares = totals()
-    share(turn, places, bounds, scale, spread(np.zeros(R)), residual, P)
     for _ in range(max_iter):
         is_active = squares > threshold
         if not is_active.any():
             break
-        share(multiply, places, bounds, *matrix, P, product, sums)
-        alpha = divide_where(is_active, rho, totals()[0])
-        share(advance, places, bounds, scale, spread(alpha), P, product, values, residual, sums)
-        rho_next, squares = totals()
-        share(turn, places, bounds, scale, spread(divide_where(is_active, rho_next, rho)), residual, P)
+        alpha = divide_where(is_active, rho, run(_MULTIPLY, rho)[0])
+        rho_next, squares = run(_ADVANCE, alpha)
+        run(_TURN, divide_where(is_active, rho_next, rho))
         rho = rho_next
-    X[:] = values.reshape(X.shape[0], -1)[:, :R]
+    X[:] = rows[_X, :, :R]
     return X
 
 
-def _tiles(rows: FloatArray, n_tiles: int, tile: int) -> FloatArray:
-    """A copy of the rows, each filled up with zeros to whole tiles."""
-    n, R = rows.shape
-    tiles = np.zeros((n, n_tiles * tile))
-    tiles[:, :R] = rows
-    return tiles.reshape(-1, tile)
-
-
 @cache
-def _passes(tile: int) -> tuple[Any, Any, Any]:
-    """The three passes of an iteration over chunks [first, last), for tiles of so many columns."""
+def _pass(tile: int) -> Any:
+    """The passes of an iteration, for tiles of so many columns; a crew runs them."""
 
     @compiled
-    def multiply(
-        first: int, last: int, bounds: IntArray, indptr: IntArray, indices: Array, data: FloatArray, P: FloatArray,
-        product: FloatArray, sums: FloatArray,
+    def work(
+        me: int, words: IntArray, bounds: IntArray, indptr: IntArray, indices: Array, data: FloatArray,
+        scale: FloatArray, rows: FloatArray, columns: FloatArray, sums: FloatArray,
     ) -> None:  # fmt: skip
-        """Write A P, and add up ⟨P, A P⟩ of each chunk and column."""
-        n_tiles = sums.shape[1] // 2
-        for chunk in range(first, last):
-            sums[chunk] = 0.0
-            for i in range(bounds[chunk], bounds[chunk + 1]):
-                for t in range(n_tiles):
-                    row = full(0.0, tile)
-                    for e in range(indptr[i], indptr[i + 1]):
-                        row = row + full(data[e], tile) * load(P, indices[e] * n_tiles + t, tile)
-                    at = i * n_tiles + t
-                    store(product, at, row)
-                    store(sums[chunk], t, load(sums[chunk], t, tile) + load(P, at, tile) * row)
+        """MULTIPLY writes A P and adds up ⟨P, A P⟩. ADVANCE takes the step X += α P, residual −= α A P, and adds up
+        scale · residual² and residual². TURN takes the next direction P ← scale · residual + β P.
+        """
+        X, residual, P, product = rows[_X], rows[_RESIDUAL], rows[_P], rows[_PRODUCT]
+        n_chunks, n_tiles = bounds.size - 1, columns.shape[0]
+        command = begin(words, me)
+        while command > 0:
+            chunk = take(words)
+            while chunk < n_chunks:
+                first, last = bounds[chunk], bounds[chunk + 1]
+                if command == _MULTIPLY:
+                    sums[chunk] = 0.0
+                    for i in range(first, last):
+                        for t in range(n_tiles):
+                            row = full(0.0, tile)
+                            for e in range(indptr[i], indptr[i + 1]):
+                                row = row + full(data[e], tile) * load(P, indices[e] * n_tiles + t, tile)
+                            store(product, i * n_tiles + t, row)
+                            dot = load(P, i * n_tiles + t, tile) * row
+                            store(sums[chunk], t, load(sums[chunk], t, tile) + dot)
+                elif command == _ADVANCE:
+                    for t in range(n_tiles):
+                        alpha, scaled, squares = load(columns, t, tile), full(0.0, tile), full(0.0, tile)
+                        for i in range(first, last):
+                            at = i * n_tiles + t
+                            store(X, at, load(X, at, tile) + alpha * load(P, at, tile))
+                            left = load(residual, at, tile) - alpha * load(product, at, tile)
+                            store(residual, at, left)
+                            scaled = scaled + full(scale[i], tile) * left * left
+                            squares = squares + left * left
+                        store(sums[chunk], t, scaled)
+                        store(sums[chunk], n_tiles + t, squares)
+                else:
+                    for i in range(first, last):
+                        for t in range(n_tiles):
+                            at = i * n_tiles + t
+                            along = load(columns, t, tile) * load(P, at, tile)
+                            store(P, at, full(scale[i], tile) * load(residual, at, tile) + along)
+                chunk = take(words)
+            command = finish(words, me)
 
-    @compiled
-    def advance(
-        first: int, last: int, bounds: IntArray, scale: FloatArray, alpha: FloatArray, P: FloatArray,
-        product: FloatArray, X: FloatArray, residual: FloatArray, sums: FloatArray,
-    ) -> None:  # fmt: skip
-        """Take the step X += α P, residual −= α A P; add up scale · residual² and residual² of each chunk and column."""
-        n_tiles = alpha.shape[0]
-        for chunk in range(first, last):
-            for t in range(n_tiles):
-                step, scaled, squares = load(alpha, t, tile), full(0.0, tile), full(0.0, tile)
-                for i in range(bounds[chunk], bounds[chunk + 1]):
-                    at = i * n_tiles + t
-                    store(X, at, load(X, at, tile) + step * load(P, at, tile))
-                    left = load(residual, at, tile) - step * load(product, at, tile)
-                    store(residual, at, left)
-                    scaled = scaled + full(scale[i], tile) * left * left
-                    squares = squares + left * left
-                store(sums[chunk], t, scaled)
-                store(sums[chunk], n_tiles + t, squares)
-
-    @compiled
-    def turn(
-        first: int, last: int, bounds: IntArray, scale: FloatArray, beta: FloatArray, residual: FloatArray,
-        P: FloatArray,
-    ) -> None:  # fmt: skip
-        """Take the next direction: P ← scale · residual + β P."""
-        n_tiles = beta.shape[0]
-        for i in range(bounds[first], bounds[last]):
-            for t in range(n_tiles):
-                at = i * n_tiles + t
-                along = load(beta, t, tile) * load(P, at, tile)
-                store(P, at, full(scale[i], tile) * load(residual, at, tile) + along)
-
-    return multiply, advance, turn
+    return work

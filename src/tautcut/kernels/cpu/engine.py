@@ -32,6 +32,7 @@ from tautcut.kernels.cpu.passes import (
 
 _ALIGNMENT = 64  # bytes of a cache line: a row of F that begins at one lies in as few as it can
 _SMALL = 400_000  # directed edges × columns below which handing work to threads costs more than it saves
+_LEAST_VALUES = 4_000_000  # of F for each thread that looks for medians
 _LEAST_SHARE = 150_000  # of them for each thread, so that short passes are not shared by too many
 
 # The bracket is the interval of a column where the next median is expected: `measure` keeps the few values inside it,
@@ -261,7 +262,8 @@ class CpuKernels:
         bracket[LOW] = 2.0  # above `high`, so it is empty: the first look selects from whole columns
         P = _aligned((self._indices.size, self._width), self._dtype)
         return CpuArrays(
-            Crew(min(self._n_threads, self._bounds.size - 1)), rows, buffers, P, np.zeros(2, self._dtype), start[:, :R].argmax(axis=1).astype(np.int32), columns,
+            Crew(min(self._n_threads, self._bounds.size - 1)), rows, buffers, P, np.zeros(2, self._dtype),
+            start[:, :R].argmax(axis=1).astype(np.int32), columns,
             bracket, F=start, F_k=start, F_bar=start, median=np.zeros(R), slack=np.ones(R), cut=np.zeros(R),
         )  # fmt: skip
 
@@ -270,7 +272,7 @@ class CpuKernels:
         totals = self._sums.sum(axis=0)
         R = self._n_columns
         B, median, tie, missed = np.empty(R), np.empty(R), np.empty(R), np.empty(R, np.bool_)
-        n_threads = min(self._n_threads, R)
+        n_threads = min(affordable_threads(arrays.F.size, _LEAST_VALUES), R)
         share(
             _locate_medians, [R * t // n_threads for t in range(n_threads + 1)], arrays.F, self._masses, self._lam,
             self._median_mass, arrays.bracket, totals, self._n_candidates, self._candidates, self._candidate_masses,
@@ -309,7 +311,7 @@ class CpuKernels:
         arrays.steps[:] = steps.tau, steps.theta
         F_next = _other(arrays.buffers[:2], arrays.F_k)
         F_bar_next = _other(arrays.buffers[2:], arrays.F_bar)
-        self._run(ITERATE, arrays, F_next, F_bar_next)
+        self._run(ITERATE, arrays, F_next=F_next, bar_next=F_bar_next)
         arrays.F, arrays.F_bar = F_next, F_bar_next
 
     def harden(self, arrays: CpuArrays) -> tuple[IntArray, FloatArray]:
@@ -326,10 +328,12 @@ class CpuKernels:
         placed[self._order] = rows
         return placed
 
-    def _run(self, command: int, arrays: CpuArrays, F_next: Array | None = None, F_bar_next: Array | None = None) -> None:
+    def _run(
+        self, command: int, arrays: CpuArrays, *, F_next: Array | None = None, bar_next: Array | None = None
+    ) -> None:
         """Run a pass over all chunks, by the crew of these arrays."""
         places = {id(one): k for k, one in enumerate(arrays.buffers)}
-        told = (arrays.F, F_next, arrays.F_bar, F_bar_next, arrays.F_k)  # NOW, NEXT, BAR, NEXT_BAR, BEFORE
+        told = (arrays.F, F_next, arrays.F_bar, bar_next, arrays.F_k)  # NOW, NEXT, BAR, NEXT_BAR, BEFORE
         arrays.crew.numbers[:5] = [places.get(id(one), -1) for one in told]
         tile = self._passes.tile
         arrays.crew.run(

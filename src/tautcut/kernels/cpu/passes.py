@@ -309,18 +309,22 @@ def _tiled_pass(tile: int, has_unit_weights: bool, has_masses: bool, one: Any) -
                         peak = never
                         for t in range(n_tiles):
                             f_k, median = load(F_k, at + t, tile), load(columns, MEDIAN * n_tiles + t, tile)
-                            level = where_equal(
-                                f_k, median, load(columns, TIE * n_tiles + t, tile), load(columns, BELOW * n_tiles + t, tile)
+                            tie, below = (
+                                load(columns, TIE * n_tiles + t, tile),
+                                load(columns, BELOW * n_tiles + t, tile),
                             )
+                            level = where_equal(f_k, median, tie, below)
                             pull = where_greater(f_k, median, load(columns, ABOVE * n_tiles + t, tile), level)
                             g = f_k + (full(pulls[i], tile) * pull if has_masses else pull)
                             step = load(columns, TAU * n_tiles + t, tile) * load(F_bar_next, at + t, tile)
-                            x = (load(F, at + t, tile) - step + taus * g) * shrink + load(columns, PADDING * n_tiles + t, tile)
+                            padding = load(columns, PADDING * n_tiles + t, tile)
+                            x = (load(F, at + t, tile) - step + taus * g) * shrink + padding
                             store(F_bar_next, at + t, x)
                             peak = max(peak, largest(x))
                         threshold = _tiled_threshold(F_bar_next, at, n_tiles, tile, peak, ones, nothing, one)
                         best, place = zero, 0
-                        top, bar = full(peak, tile), full(threshold, tile)  # apart: their sum would lose digits of the threshold
+                        # apart: their sum would lose digits of the threshold
+                        top, bar = full(peak, tile), full(threshold, tile)
                         for t in range(n_tiles):
                             f = minimum(maximum(load(F_bar_next, at + t, tile) - top - bar, nothing), ones)
                             f_old = load(F, at + t, tile)
@@ -337,11 +341,11 @@ def _tiled_pass(tile: int, has_unit_weights: bool, has_masses: bool, one: Any) -
                 none = blank if has_masses else nothing
                 chunk = take(words)
                 while chunk < n_chunks:
-                    begin, end = bounds[chunk], bounds[chunk + 1]
+                    first, last = bounds[chunk], bounds[chunk + 1]
                     n_candidates[chunk] = 0
                     for t in range(n_tiles):
                         sums[chunk, CUT * n_tiles + t] = 0.0
-                    for i in range(begin, end):
+                    for i in range(first, last):
                         own = labels[i]
                         for e in range(once_indptr[i], once_indptr[i + 1]):
                             other = labels[once_indices[e]]
@@ -354,7 +358,7 @@ def _tiled_pass(tile: int, has_unit_weights: bool, has_masses: bool, one: Any) -
                         variation, whole, squares = blank, blank, blank
                         sum_above = blank
                         mass_above, mass_positive, mass_one = none, none, none
-                        for i in range(begin, end):
+                        for i in range(first, last):
                             f = load(F, i * n_tiles + t, tile)
                             jumps = nothing
                             for e in range(once_indptr[i], once_indptr[i + 1]):
@@ -378,8 +382,8 @@ def _tiled_pass(tile: int, has_unit_weights: bool, has_masses: bool, one: Any) -
                                 mass_one = mass_one + where_greater(ones, f, nothing, ones)
                             if has_lane_between(f, low, high):
                                 _keep_tile(
-                                    F, i, t, n_tiles, tile, chunk, bracket, n_candidates, candidates, has_masses, masses,
-                                    candidate_masses,
+                                    F, i, t, n_tiles, tile, chunk, bracket, n_candidates, candidates, has_masses,
+                                    masses, candidate_masses,
                                 )  # fmt: skip
                         store(sums[chunk], VARIATION * n_tiles + t, variation)
                         store(sums[chunk], SUM * n_tiles + t, whole)
