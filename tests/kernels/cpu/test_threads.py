@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
 import pytest
 
@@ -90,21 +88,6 @@ def test_small_graphs_use_one_thread(monkeypatch):
         solve(small, soft_start(50, 3, seed=0), stop=StopRule(max_iter=5))
     assert pools == set()
     assert CpuKernels(small, dtype=np.dtype("float32"), n_threads=3)._n_threads == 1
-
-
-def test_threads_run_at_the_same_time():
-    """Shares of a pass are handed to the pool before the first of them ends."""
-    kernels = CpuKernels(large_problem(is_weighted=False), dtype=np.dtype("float32"), n_threads=3)
-    everyone, seen = threading.Barrier(3, timeout=20), []
-
-    def chunk_pass(first: int, last: int, bounds: np.ndarray) -> None:
-        everyone.wait()
-        seen.append((first, last))
-
-    kernels._run(chunk_pass)
-    ends = sorted(seen)
-    assert [first for first, _ in ends] == [0, *(last for _, last in ends[:-1])]  # every chunk once
-    assert ends[-1][1] == kernels._bounds.size - 1
 
 
 @pytest.mark.parametrize("has_groups", [False, True])

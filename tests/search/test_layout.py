@@ -1,0 +1,111 @@
+"""Large graphs are laid out by nearness before they are searched, and their finest coarsenings are shared: the answer
+is one of the graph as it was given.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from strategies import planted_graph, use_threads
+from tautcut import Problem
+from tautcut.graph import Graph
+from tautcut.kernels.cpu.layout import permuted
+from tautcut.search import cycles, driver, layout, multilevel
+from tautcut.search.cycles import VCycles
+from tautcut.search.driver import best_of_starts
+from tautcut.search.layout import in_order, near_order
+from tautcut.search.plan import Plan, Task
+
+R, SIZE = 4, 150
+SHUFFLE = np.random.default_rng(1).permutation(R * SIZE)
+PLANTED = np.repeat(np.arange(R), SIZE)[SHUFFLE]
+
+
+@pytest.fixture(scope="module")
+def graph() -> Graph:
+    """Planted clusters whose vertices are in a random order."""
+    return permuted(planted_graph(R, SIZE, seed=0, is_weighted=True), SHUFFLE)
+
+
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything counts as large."""
+    monkeypatch.setattr("tautcut.kernels.cpu.layout._CACHE_BYTES", 0)
+    monkeypatch.setattr("tautcut.kernels.cpu.sharing._LEAST_SHARE", 100)
+    monkeypatch.setattr(layout, "_PARTS", (R, R))
+    monkeypatch.setattr(cycles, "_SHARED_WORK", 0)
+    monkeypatch.setattr(cycles, "_SHARED_COARSEST", 65)
+    monkeypatch.setattr(multilevel, "_ANNEALED_WORK", 0)
+
+
+def test_an_order_brings_neighbours_together(graph, large):
+    problem = Problem(graph, R)
+    order = near_order(problem, 80)
+    assert sorted(order) == list(range(R * SIZE))
+    rows = np.repeat(np.arange(R * SIZE), np.diff(graph.indptr))
+    before = np.abs(rows - graph.indices).mean()
+    moved = in_order(problem, order).graph
+    after = np.abs(np.repeat(np.arange(R * SIZE), np.diff(moved.indptr)) - moved.indices).mean()
+    assert after < before / 2
+
+
+def test_small_graphs_stay_as_they_are(graph):
+    assert near_order(Problem(graph, R), 80) is None
+
+
+@pytest.mark.parametrize("has_labels", [False, True])
+def test_the_answer_is_in_the_order_of_the_graph(graph, large, monkeypatch, has_labels):
+    labels = np.where(np.arange(R * SIZE) % 60 == 0, PLANTED, -1) if has_labels else None
+    problem = Problem(graph, R, labels=labels)
+    orders = []
+    monkeypatch.setattr(driver, "near_order", lambda *given: orders.append(near_order(*given)) or orders[-1])
+    result = best_of_starts(problem, Plan(init="multilevel"), rng=np.random.default_rng(0))
+    assert orders[0] is not None
+    assert result.problem.graph is graph or result.problem is problem
+    assert result.partition.energy == pytest.approx(problem.partition(result.partition.labels).energy)
+    np.testing.assert_array_equal(result.memberships.argmax(axis=1), result.partition.labels)
+    pairs = {(a, b) for a, b in zip(result.partition.labels, PLANTED, strict=True)}
+    assert len(pairs) == R  # the planted clusters, by other names
+    if has_labels:
+        np.testing.assert_array_equal(result.partition.labels, PLANTED)
+
+
+def test_a_start_of_ones_own_is_laid_out_too(graph, large):
+    start = np.eye(R)[PLANTED]
+    problem = Problem(graph, R)
+    result = best_of_starts(problem, Plan(init=start), rng=np.random.default_rng(0))
+    np.testing.assert_array_equal(result.partition.labels, PLANTED)
+
+
+def test_the_same_bits_at_any_number_of_threads(graph, large, monkeypatch):
+    found = []
+    for n_threads in (1, 2, 8):
+        use_threads(monkeypatch, n_threads)
+        result = best_of_starts(Problem(graph, R), Plan(init="multilevel"), rng=np.random.default_rng(0))
+        found.append((result.partition.labels.tobytes(), result.memberships.tobytes()))
+    assert found[0] == found[1] == found[2]
+
+
+def test_shared_levels(graph, large):
+    problem = Problem(graph, R)
+    task = Task(problem, Plan())
+    shared = VCycles(problem, task.smallest, children=5)
+    assert shared.shared.steps
+    assert shared.shared.lowest.n_vertices <= 2 * 65 * R
+    rng = np.random.default_rng(0)
+    partition = shared.start(0, rng)
+    assert partition.energy == pytest.approx(problem.partition(partition.labels).energy)
+    # a start is a partition of the lowest shared level
+    np.testing.assert_array_equal(shared.shared.raised(shared.shared.inherited(partition.labels)), partition.labels)
+    child = shared.combine(partition, shared.start(1, rng), rng=rng)
+    settled = shared.settled(child)
+    assert settled.energy <= child.energy <= partition.energy
+    assert settled.energy == pytest.approx(problem.partition(settled.labels).energy)
+
+
+def test_labels_leave_nothing_to_share(graph, large):
+    labels = np.where(np.arange(R * SIZE) < 5, PLANTED, -1)
+    problem = Problem(graph, R, labels=labels)
+    alone = VCycles(problem, Task(problem, Plan()).smallest, children=5)
+    assert not alone.shared.steps
