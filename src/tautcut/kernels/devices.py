@@ -88,6 +88,15 @@ def neighbor_finder(device: str) -> Any:
     return nearest_on_gpu
 
 
+def gradient_solver() -> Any:
+    """Conjugate gradients on all cores, for `graph.laplacian`; None, where numba is missing, leaves them to it."""
+    try:
+        from tautcut.kernels.cpu.diffusion import conjugate_gradients
+    except ImportError:
+        return None
+    return conjugate_gradients
+
+
 def walker(device: str) -> Any:
     """The device's own search for the nearest under a walk, for `walk_graph`; None leaves it to the processor."""
     if resolved(device) != "cuda":

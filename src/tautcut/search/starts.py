@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike
 from tautcut.arrays import FloatArray, IntArray
 from tautcut.errors import InputError
 from tautcut.graph.laplacian import diffuse, normalised_cut
-from tautcut.kernels.cpu import compiling
-from tautcut.kernels.cpu.diffusion import conjugate_gradients
+from tautcut.kernels import devices
 from tautcut.problem import Problem
 from tautcut.search.partitioners import fill_empty, imbalance_of_start, partition_level
 
@@ -51,9 +50,8 @@ def start_maker(
             raise InputError(f"init must have shape {shape} (vertices, clusters); found {own.shape}.")
         return lambda number, rng: own
     graph = problem.graph
-    solver = conjugate_gradients if compiling.is_available() else None
     on_host = SimpleNamespace(
-        diffuse=partial(diffuse, graph, solver=solver), normalised_cut=partial(normalised_cut, graph)
+        diffuse=partial(diffuse, graph, solver=devices.gradient_solver()), normalised_cut=partial(normalised_cut, graph)
     )
     return _MAKERS[init](problem, spectral or on_host, rng)
 

@@ -22,8 +22,8 @@ from tautcut.errors import InterruptedRunWarning
 from tautcut.graph import Graph
 from tautcut.graph.laplacian import harmonic
 from tautcut.interrupts import apart
+from tautcut.kernels import devices
 from tautcut.kernels.cpu import compiling
-from tautcut.kernels.cpu.diffusion import conjugate_gradients
 from tautcut.kernels.cpu.moves import settle
 from tautcut.problem import Problem, cuts, lam_of_prior
 from tautcut.search.certainty import class_probabilities, labels_per_class
@@ -56,8 +56,7 @@ class Evidence:
     @classmethod
     def of_labels(cls, graph: Graph, labels: IntArray, n_classes: int, *, tol: float = 1e-2) -> Evidence:
         """The evidence of these labels, −1 where unknown; `tol` is that of `harmonic`."""
-        solver = conjugate_gradients if compiling.is_available() else None
-        U = harmonic(graph, labels, n_classes, tol=tol, solver=solver)
+        U = harmonic(graph, labels, n_classes, tol=tol, solver=devices.gradient_solver())
         values, nearest = U, U.argmax(axis=1)
         for _ in range(_BACKGROUND_ROUNDS):
             background = np.array([_median(U[nearest != r, r]) for r in range(n_classes)])
