@@ -117,10 +117,10 @@ def _in_order(task: Task, order: IntArray) -> Task:
 def _result_in_order(result: Result, problem: Problem, order: IntArray) -> Result:
     """The result with its vertices in the order of the problem."""
     partition = replace(result.partition, labels=_placed(result.partition.labels, order))
-    memberships = _placed(result.memberships, order)
-    is_last = result.last_memberships is result.memberships
-    last = memberships if is_last else _placed(result.last_memberships, order)
-    return replace(result, problem=problem, partition=partition, memberships=memberships, last_memberships=last)
+    return result.changed(
+        problem=problem, partition=partition, memberships=lambda: _placed(result.memberships, order),
+        last_memberships=lambda: _placed(result.last_memberships, order),
+    )  # fmt: skip
 
 
 def _placed(rows: Any, order: IntArray) -> Any:
