@@ -1,6 +1,7 @@
 """The discrete companion of the fused passes: single-vertex moves on a hard partition, and the coarsening that lets
-whole groups of vertices move at once. Compiled with Numba, sequential and free of randomness of their own, so the
-same input gives the same answer on any number of threads. What to search for is decided elsewhere.
+whole groups of vertices move at once. Compiled with Numba, free of randomness of their own, and sequential but for
+what no order changes, so the same input gives the same answer on any number of threads. What to search for is decided
+elsewhere.
 """
 
 from __future__ import annotations
