@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import scipy.sparse as sp
 
 from tautcut import Graph, MTVClassifier, MTVClustering, knn_graph, memory
 from tautcut.errors import NotEnoughMemoryError
+from tautcut.search.plan import Plan
 from tautcut.suggestion import suggest_n_clusters
 
 
@@ -79,6 +81,49 @@ RING = Graph.from_edges([(i, (i + 1) % 600) for i in range(600)])
 def test_work_that_would_not_fit_is_refused_before_it_begins(work, told):
     with memory.limited(10**6), pytest.raises(NotEnoughMemoryError, match=told):
         work()
+
+
+def test_the_sentence_holds_the_sum_of_the_page():
+    plan = Plan(dtype="mixed")
+    need = plan.bytes_of_fit(RING, 300)
+    assert need == 1200 * (96 + 2 * 300) + 600 * 48 * 300
+    told = rf"300 clusters of 600 vertices with 600 edges would take {need / 2**20:.1f} MiB of memory"
+    with memory.limited(10**6), pytest.raises(NotEnoughMemoryError, match=told):
+        plan.foresee_memory(RING, 300)
+
+
+MEASURED = """
+import numpy as np
+from hostile.sandbox import forget_peak, peak_since
+from tautcut import Graph, MTVClustering
+from tautcut.search.plan import Plan
+
+def graph(n):  # a ring of blocks, each vertex joined to neighbours at random
+    rng = np.random.default_rng(0)
+    edges = np.column_stack([np.repeat(np.arange(n), 6), (np.repeat(np.arange(n), 6) + rng.integers(1, 40, 6 * n)) % n])
+    return Graph.from_edges(np.unique(np.sort(edges, axis=1), axis=0))
+
+R, large = 32, graph(30_000)
+for dtype in ("float32", "mixed", "float32"):
+    model = MTVClustering(R, affinity="precomputed", n_init=2, max_iter=20, dtype=dtype, random_state=0)
+    before = forget_peak()
+    model.fit(large)
+    print(Plan(dtype=dtype).bytes_of_fit(large, R) / 2**20, peak_since(before))
+    del model
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak is read from /proc")
+def test_a_fit_takes_what_was_foreseen_and_no_less_than_half_of_it():
+    path = os.pathsep.join(filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]))
+    environment = {**os.environ, "PYTHONPATH": path}
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED], capture_output=True, text=True, check=True, env=environment
+    )
+    measured = [tuple(map(float, line.split())) for line in done.stdout.splitlines()]
+    assert len(measured) == 3
+    for foreseen, taken in measured[1:]:  # the first fit of a process loads and compiles much besides
+        assert foreseen / 2 < taken < foreseen, measured
 
 
 def test_a_graph_of_more_vertices_than_any_memory_holds_is_refused_without_a_limit():

@@ -86,7 +86,7 @@ class _MTVEstimator(BaseEstimator):
     max_iter: int = 2000
     tol: float = 1e-4
     device: str = "cpu"
-    dtype: Literal["float32", "float64"] = "float32"
+    dtype: Literal["float32", "float64", "mixed"] = "float32"
     n_jobs: int | None = None
     verbose: bool | Observer = False
     random_state: RandomState = None
@@ -401,8 +401,9 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         Where to compute. "cuda" is an NVIDIA GPU, for everything from the neighbours to the search; it needs torch.
         "auto" takes a GPU where there is one, and says which it took with `verbose=True`. "reference" is the plain
         NumPy engine that the others are tested against: exact, slow, for small graphs.
-    dtype : {"float32", "float64"}, default "float32"
-        The precision of Algorithm 1. A GPU has "float32" alone; "reference" always computes in float64.
+    dtype : {"float32", "float64", "mixed"}, default "float32"
+        The precision of Algorithm 1. "mixed" is "float32" with the duals in float16, its largest array: half of the
+        memory where there are many clusters. A GPU has no "float64"; "reference" always computes in it.
     n_jobs : int, default None
         How many starts to run at a time as joblib tasks; −1 is one for each core. None uses threads inside this
         process. The labels do not depend on it.

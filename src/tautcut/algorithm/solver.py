@@ -52,6 +52,7 @@ def steps(
     state are overwritten by the next one's; `deadline` is a moment of `time.monotonic`.
     """
     state = init(problem, start, kernels)
+    del start  # the engine has its own copy, and this may be the last hold on a large array
     yield state
     while state.status is None:
         state = step(problem, state, kernels, stop, deadline)
@@ -133,7 +134,7 @@ def solve(
         When to stop; the paper's limits by default.
     device : {"cpu", "cuda", "auto", "reference"}
         "cuda" is an NVIDIA GPU; "auto" takes it where there is one.
-    dtype : {"float32", "float64"}
+    dtype : {"float32", "float64", "mixed"}
         The precision of the iterations; energies of partitions are always measured in float64.
     observers : iterable of callables
         Each is shown a `Progress` after every outer step; returning True stops the run.
@@ -182,13 +183,13 @@ def run(
 
     `deadline` is the moment that the stop rule's time limit means, where several runs share it.
     """
-    F = feasible(problem, start)
+    deadline = stop.deadline() if deadline is None else deadline
+    states = steps(problem, feasible(problem, start), kernels, stop, deadline=deadline)
     observers = tuple(observers)
     history: list[Step] = []
     cut_short: Status | None = None
-    deadline = stop.deadline() if deadline is None else deadline
     try:
-        for state in steps(problem, F, kernels, stop, deadline=deadline):
+        for state in states:
             history.append(_line(state, kernels))
             if state.outer and any([_shows(observer, state, kernels, stop, start_number) for observer in observers]):
                 cut_short = Status.STOPPED

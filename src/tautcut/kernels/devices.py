@@ -18,7 +18,7 @@ from tautcut.problem import Problem
 if TYPE_CHECKING:
     from tautcut.kernels.gpu.engine import GpuKernels
 
-DTYPES = ("float32", "float64")
+DTYPES = ("float32", "float64", "mixed")  # the last: float32, and duals in float16 (decision 0056)
 DEVICES = ("auto", "cpu", "cuda", "reference")
 
 
@@ -45,11 +45,13 @@ def choose(
         return ReferenceKernels(problem)
     if device == "cuda":
         return gpu_engine(problem, dtype)
+    has_half_duals = dtype == "mixed"
+    precision = np.dtype("float32" if has_half_duals else dtype)
     try:
         from tautcut.kernels.cpu.engine import CpuKernels
     except ImportError as error:
         raise EngineUnavailableError("the cpu engine needs numba: install it, or choose device='reference'") from error
-    return CpuKernels(problem, dtype=np.dtype(dtype), n_threads=n_threads, groups=groups)
+    return CpuKernels(problem, dtype=precision, has_half_duals=has_half_duals, n_threads=n_threads, groups=groups)
 
 
 def resolved(device: str) -> str:
@@ -70,12 +72,12 @@ def runs_on_gpu(problem: Problem, device: str) -> bool:
 
 def gpu_engine(problem: Problem, dtype: str = "float32") -> GpuKernels:
     """The engine of an NVIDIA GPU; an error that says what is missing where it cannot run."""
-    if dtype != "float32":
+    if dtype == "float64":
         raise InputError(f"device='cuda' computes in float32; found dtype={dtype!r}. Use float32, or device='cpu'.")
     _require_gpu()
     from tautcut.kernels.gpu.engine import GpuKernels
 
-    return GpuKernels(problem)
+    return GpuKernels(problem, duals="float16" if dtype == "mixed" else "float32")
 
 
 def neighbor_finder(device: str) -> Any:

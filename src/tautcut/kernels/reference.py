@@ -71,6 +71,9 @@ def clip_columns(P: FloatArray) -> FloatArray:
     return np.asarray(P / np.maximum(np.sqrt((P**2).sum(axis=0)), 1.0))
 
 
+_ROWS_AT_A_TIME = 4096  # that are projected: what that takes beside them is some six times their size
+
+
 def project_simplex(X: FloatArray) -> FloatArray:
     """The nearest point of Σ: each row x becomes max(x − t, 0) with t such that the row sums to one.
 
@@ -89,7 +92,10 @@ def project_simplex(X: FloatArray) -> FloatArray:
 
 def project(X: FloatArray, labels: IntArray) -> FloatArray:
     """The nearest point of C = Σ ∩ Λ: labelled rows are e_r, the others lie on the simplex."""
-    F = project_simplex(X)
+    F = np.empty(X.shape)
+    for begin in range(0, len(X), _ROWS_AT_A_TIME):
+        block = slice(begin, begin + _ROWS_AT_A_TIME)
+        F[block] = project_simplex(X[block])
     fixed = labels >= 0
     F[fixed] = np.eye(X.shape[1])[labels[fixed]]
     return F

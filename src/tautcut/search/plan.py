@@ -69,7 +69,7 @@ EFFORTS = {
 # What a fit takes at its peak, beside the duals p_ij of R columns: per directed edge, for the graph, its levels and the
 # partitioner's copy; and planes of F, of Algorithm 1 and of the answer (decision 0042).
 _BYTES_PER_EDGE = 96
-_PLANES = 10
+_PLANES = 12
 
 # Where labels are fixed, clusters have names: none is merged or split, and the labels' own start is the only one.
 _WITH_LABELS = {
@@ -105,15 +105,19 @@ class Plan:
         one_of("algorithm", self.algorithm, ALGORITHMS)
         one_of("search", self.search, tuple(EFFORTS))
 
+    def bytes_of_fit(self, graph: Graph, n_clusters: int) -> int:
+        """The bytes that a fit takes at its peak on the processor, beside the graph that it is given (docs/memory.md)."""
+        of_value = 8 if self.dtype == "float64" else 4
+        of_dual = 2 if self.dtype == "mixed" else of_value
+        on_edges = graph.indices.size * (n_clusters * of_dual + _BYTES_PER_EDGE)
+        return on_edges + graph.n_vertices * n_clusters * _PLANES * of_value
+
     def foresee_memory(self, graph: Graph, n_clusters: int) -> None:
         """Refuse, with the sum, what the processor's memory cannot hold; a GPU looks at its own."""
         if devices.resolved(self.device) == "cuda":
             return
-        itemsize = np.dtype(self.dtype).itemsize
-        on_edges = graph.indices.size * (n_clusters * itemsize + _BYTES_PER_EDGE)
-        on_vertices = graph.n_vertices * n_clusters * _PLANES * itemsize
         memory.foresee(
-            on_edges + on_vertices, memory.for_work(),
+            self.bytes_of_fit(graph, n_clusters), memory.for_work(),
             f"{n_clusters:,} clusters of {graph.n_vertices:,} vertices with {graph.n_edges:,} edges",
             "Ask for fewer clusters or neighbours, take a sample, or use a machine with more.",
         )  # fmt: skip

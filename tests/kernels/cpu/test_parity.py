@@ -156,6 +156,37 @@ def test_iterations(case):
             assert np.array_equal(reference.memberships(theirs, previous=True), start)
 
 
+@pytest.mark.parametrize("is_tiled", [False, True])
+def test_duals_in_half_precision_are_those_of_float32_rounded(is_tiled, monkeypatch):
+    """One iteration rounds them once, and F not at all; they are −p from the other end of an edge, bit for bit."""
+    if is_tiled:
+        monkeypatch.setattr(passes, "SPECIALISED", 0)
+    passes.passes_for.cache_clear()
+    problem = Problem(random_graph(N, 4 * N, seed=1, is_weighted=True), 5)
+    single, half = (CpuKernels(problem, dtype=np.dtype("float32"), has_half_duals=one) for one in (False, True))
+    F = next(starts(problem, "float32"))
+    arrays = []
+    for kernels in (single, half):
+        made = kernels.allocate(F)
+        kernels.linearise(made, kernels.measure(made), 1.0)
+        arrays.append(made)
+    for number in range(2):
+        for kernels, made in zip((single, half), arrays, strict=True):
+            kernels.iterate(made, np.ones(5), StepSizes(0.05, 2.0, 0.9))
+        exact, rounded = arrays[0].P, arrays[1].P.view(np.float16)
+        assert rounded.nbytes == exact.nbytes // 2
+        if number == 0:
+            assert np.array_equal(rounded, exact.astype(np.float16))
+            assert np.array_equal(arrays[0].F, arrays[1].F)
+    np.testing.assert_allclose(arrays[1].F, arrays[0].F, atol=1e-3)
+    assert not np.array_equal(arrays[1].F, arrays[0].F)
+    graph = problem.graph
+    owner = np.repeat(np.arange(N), np.diff(graph.indptr))
+    back = np.lexsort((owner, graph.indices))  # the other direction of each edge
+    assert np.array_equal(rounded, -rounded[back])
+    passes.passes_for.cache_clear()
+
+
 def overwrite(arrays: CpuArrays, F: np.ndarray) -> None:
     arrays.F[:, : F.shape[1]] = F
 

@@ -214,13 +214,14 @@ class CpuArrays:
 
 
 class CpuKernels:
-    """The Numba engine for one problem, in float32 or float64."""
+    """The Numba engine for one problem, in float32 or float64; duals in the same, or in float16 beside float32."""
 
     name = "cpu"
 
     def __init__(
-        self, problem: Problem, *, dtype: np.dtype[Any], n_threads: int | None = None, groups: IntArray | None = None
-    ) -> None:
+        self, problem: Problem, *, dtype: np.dtype[Any], has_half_duals: bool = False, n_threads: int | None = None,
+        groups: IntArray | None = None,
+    ) -> None:  # fmt: skip
         R = problem.n_clusters
         self._order = _local_order(problem.graph, R * dtype.itemsize, groups)
         graph = problem.graph if self._order is None else permuted(problem.graph, self._order)
@@ -229,6 +230,7 @@ class CpuKernels:
         self.unit = self.weight_unit / mass_unit
         self.lipschitz = gradient_norm(graph, weights, product=_shared_product)
         self._dtype, self._n_columns = dtype, R
+        self._dual_dtype = np.dtype(np.uint16) if has_half_duals else dtype  # the bits of a float16: `rows.HALF`
         is_uniform = graph.is_uniform
         self._passes = passes_for(R, is_uniform, not graph.is_even, dtype.name)
         self._width = self._passes.width
@@ -260,7 +262,7 @@ class CpuKernels:
         columns[PADDING, R:] = NEVER
         bracket = np.zeros((2, self._width), self._dtype)
         bracket[LOW] = 2.0  # above `high`, so it is empty: the first look selects from whole columns
-        P = _aligned((self._indices.size, self._width), self._dtype)
+        P = _aligned((self._indices.size, self._width), self._dual_dtype)
         return CpuArrays(
             Crew(min(self._n_threads, self._bounds.size - 1)), rows, buffers, P, np.zeros(2, self._dtype),
             start[:, :R].argmax(axis=1).astype(np.int32), columns,
@@ -315,16 +317,16 @@ class CpuKernels:
         arrays.F, arrays.F_bar = F_next, F_bar_next
 
     def harden(self, arrays: CpuArrays) -> tuple[IntArray, FloatArray]:
-        return self._in_order(arrays.labels).astype(np.int64), arrays.cut
+        return self._in_order(arrays.labels, np.int64), arrays.cut
 
     def memberships(self, arrays: CpuArrays, *, previous: bool = False) -> FloatArray:
-        return self._in_order((arrays.F_k if previous else arrays.F)[:, : self._n_columns]).astype(np.float64)
+        return self._in_order((arrays.F_k if previous else arrays.F)[:, : self._n_columns], np.float64)
 
-    def _in_order(self, rows: Array) -> Array:
-        """Rows of the engine in the order of the problem."""
+    def _in_order(self, rows: Array, dtype: type) -> Array:
+        """Rows of the engine in the order of the problem, copied once."""
         if self._order is None:
-            return rows
-        placed = np.empty_like(rows)
+            return rows.astype(dtype)
+        placed = np.empty(rows.shape, dtype)
         placed[self._order] = rows
         return placed
 

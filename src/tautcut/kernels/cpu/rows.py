@@ -22,6 +22,7 @@ from numba.extending import intrinsic, models, overload, register_model
 # product and a sum may be rounded as one.
 _FLAGS = ("reassoc", "nsz", "arcp", "contract")
 _LANES = 8  # lanes of a piece: float32 values in a register of 256 bits. LLVM splits wider pieces badly (decision 0010)
+HALF = types.uint16  # the elements of an array of float16, as which Numba lets it pass: a processor only converts them
 _PREFETCH = (0, 3, 1)  # arguments of LLVM's prefetch: for reading, into all levels of the cache, as data
 
 
@@ -102,14 +103,18 @@ def _addresses(context: Any, builder: Any, signature: Any, args: Any, row: Row) 
 
 @intrinsic(prefer_literal=True)
 def load(typing_context: Any, array: Any, index: Any, width: Any) -> Any:
-    """Row `index` of `array`."""
-    row = Row(array.dtype, width.literal_value)
+    """Row `index` of `array`; of halves, a row of float32."""
+    kept = Row(array.dtype, width.literal_value)
+    row = Row(types.float32, kept.width) if array.dtype == HALF else kept
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointers, alignment = _addresses(context, builder, signature, args, row)
+        pointers, alignment = _addresses(context, builder, signature, args, kept)
         pieces = [builder.load(pointer) for pointer in pointers]
         for piece in pieces:
             piece.align = alignment
+        if array.dtype == HALF:
+            halves = [builder.bitcast(piece, ir.VectorType(ir.HalfType(), piece.type.count)) for piece in pieces]
+            pieces = [builder.fpext(half, ir.VectorType(ir.FloatType(), half.type.count)) for half in halves]
         return _join(builder, pieces)
 
     return row(array, index, width), generate
@@ -132,11 +137,15 @@ def prefetch(typing_context: Any, array: Any, index: Any, width: Any) -> Any:
 
 @intrinsic
 def store(typing_context: Any, array: Any, index: Any, row: Any) -> Any:
-    """Write a row to `array[index]`."""
+    """Write a row to `array[index]`; to halves, rounded to the nearest."""
+    kept = Row(array.dtype, row.width)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointers, alignment = _addresses(context, builder, signature, args, row)
+        pointers, alignment = _addresses(context, builder, signature, args, kept)
         for piece, pointer in zip(_pieces(builder, args[2]), pointers, strict=True):
+            if array.dtype == HALF:
+                half = builder.fptrunc(piece, ir.VectorType(ir.HalfType(), piece.type.count))
+                piece = builder.bitcast(half, ir.VectorType(ir.IntType(16), piece.type.count))
             written = builder.store(piece, pointer)
             written.align = alignment
         return context.get_dummy_value()
