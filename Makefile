@@ -69,7 +69,7 @@ bench: $(BENCH_VENV)/.peers  ## the kernels, then every peer on the same graphs;
 	@$(BENCH) benchmarks/kernels.py
 	@$(BENCH) benchmarks/run.py $(ARGS)
 
-bench-scale: $(BENCH_VENV)/.peers  ## graphs of up to 3 M vertices; results in docs/results
+bench-scale: $(BENCH_VENV)/.peers  ## features to labels, 10 k to 1 M points (ARGS="--sizes 10000000"); results in docs/results
 	@rm -rf build/numba-bench
 	@$(BENCH) benchmarks/scale.py $(ARGS)
 

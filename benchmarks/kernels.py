@@ -15,7 +15,6 @@ from typing import Any
 
 import graphs
 import numpy as np
-import render
 import scipy.sparse as sp
 from run import commit_of_code, surroundings
 
@@ -116,6 +115,8 @@ def main() -> None:
         with options.out.open("a", encoding="utf-8") as file:
             file.write(json.dumps(lines[-1], ensure_ascii=False) + "\n")
     print(f"copy bandwidth {lines[-1]['copy_gb_per_s']:.1f} GB/s, {thread_count()} threads")
+    import render
+
     print(render.kernel_table(lines))
     render.kernels(options.out)
 

@@ -188,67 +188,90 @@ def _panel(axis: Any, records: list[RunRecord], styles: dict[str, dict[str, Any]
 # ---------------------------------------------------------------- scale
 
 
+STAGES = ("neighbours", "graph", "search", "polish", "rest")
+DEVICES = {"tautcut, cpu": "CPU", "tautcut, cuda": "GPU"}
+
+
 def scale(path: Path) -> None:
     """scale.md and scale.svg beside scale.jsonl."""
-    records = sorted(latest(read_records(path)), key=lambda record: record.measures.get("n_vertices", 0))
-    done = [record for record in records if record.sizes]
-    rows = [_scale_row(record) for record in records]
+    records = [record for record in latest(read_records(path)) if record.method in DEVICES]
+    records.sort(key=lambda record: (record.measures["n_vertices"], record.method))
+    if not records:
+        return
     head = [
-        "graph", "directed edges", "R", "energy (P)", "planted (P)", "purity %", "seconds", "iterations",
-        "ns per (edge × R × iteration)", "seconds per million edges, whole fit", "peak memory, GB", "graph alone, GB",
-        "remark",
+        "points", "on", "directed edges", "recall", "energy (P)", "planted (P)", "purity %", "seconds",
+        *(f"{stage}, s" for stage in STAGES), "µs per directed edge", "peak memory, GB", "of the GPU, GB", "remark",
     ]  # fmt: skip
     notes = (
-        "10-nearest-neighbour graphs of Gaussian mixtures in 10 dimensions, vertices in random order. An iteration is "
-        "an inner iteration with its check; edges are directed. Peak memory is of the process, libraries and graph "
-        "included. Rendered by `benchmarks/render.py` from `scale.jsonl`."
+        "Features to labels: Gaussian mixtures of 20 clusters in 10 dimensions, points in random order, the default "
+        "fit of the 10 nearest neighbours; the stages sum up to the seconds. `graph` makes a symmetric graph of the "
+        "neighbours, `search` looks for partitions, `polish` is Algorithm 1. Kernels were compiled before. Peak memory "
+        "is of the process, libraries included. Rendered by `benchmarks/render.py` from `scale.jsonl`."
     )
-    ratio = ""
-    if len(done) > 1:
-        first, last = done[0], done[-1]
-        factor = last.measures["ns_per_edge_column_iteration"] / first.measures["ns_per_edge_column_iteration"]
-        whole = _per_edge(last) / _per_edge(first)
-        ratio = (
-            f"Time per (edge × R × iteration) at {last.measures['n_vertices']:,.0f} vertices is {factor:.2f} times "
-            f"that at {first.measures['n_vertices']:,.0f}; time per edge of the whole fit {whole:.2f} times."
-        )
-    _write(path.with_suffix(".md"), ["# Scale", _circumstances(records), notes, table(head, rows), ratio])
-    if done:
-        _scale_plot(done, path.with_suffix(".svg"))
+    about = [f"## On a {name}\n\n{_circumstances(mine)}" for name, mine in _by_device(records).items()]
+    grown = [_growth(name, mine) for name, mine in _by_device(records).items()]
+    rows = [_scale_row(record) for record in records]
+    _write(path.with_suffix(".md"), ["# Scale", notes, table(head, rows), *filter(None, grown), *about])
+    _scale_plot(records, path.with_suffix(".svg"))
 
 
-def _per_edge(record: RunRecord) -> float:
-    return record.seconds / record.measures["n_directed_edges"]
+def _by_device(records: list[RunRecord]) -> dict[str, list[RunRecord]]:
+    """The records of runs that ended, by where they ran."""
+    found = {name: [r for r in records if r.method == method and r.sizes] for method, name in DEVICES.items()}
+    return {name: mine for name, mine in found.items() if mine}
+
+
+def _growth(name: str, records: list[RunRecord]) -> str:
+    if len(records) < 2:
+        return ""
+    first, last = records[0], records[-1]
+    parts = {
+        "features to labels": _per_edge(last, last.seconds) / _per_edge(first, first.seconds),
+        "the fit alone": _per_edge(last, _of_fit(last)) / _per_edge(first, _of_fit(first)),
+    }
+    told = ", ".join(f"{part} {factor:.2f}" for part, factor in parts.items())
+    return (
+        f"{name}: time per edge at {last.measures['n_vertices']:,.0f} points in times of that at "
+        f"{first.measures['n_vertices']:,.0f}: {told}."
+    )
+
+
+def _of_fit(record: RunRecord) -> float:
+    return sum(record.measures[f"{stage}_s"] for stage in ("search", "polish", "rest"))
+
+
+def _per_edge(record: RunRecord, seconds: float) -> float:
+    return seconds / record.measures["n_directed_edges"]
 
 
 def _scale_row(record: RunRecord) -> list[str]:
     m = record.measures
+    begin = [f"{m['n_vertices']:,.0f}", DEVICES[record.method]]
     if not record.sizes:
-        return [record.data, *["–"] * 11, record.status]
+        return [*begin, *["–"] * 14, record.status]
     return [
-        record.data, f"{m['n_directed_edges']:,.0f}", str(record.settings["n_clusters"]), f"{record.energy:.4f}",
-        f"{m['planted_energy']:.4f}", f"{100 * (record.purity or 0):.2f}", f"{record.seconds:.1f}", str(record.n_iter),
-        f"{m['ns_per_edge_column_iteration']:.3f}", f"{1e6 * _per_edge(record):.2f}", f"{m['peak_gb']:.2f}",
-        f"{m['loaded_gb']:.2f}", "",
+        *begin, f"{m['n_directed_edges']:,.0f}", f"{m['recall']:.3f}", f"{record.energy:.4f}",
+        f"{m['planted_energy']:.4f}", f"{100 * (record.purity or 0):.2f}", f"{record.seconds:.1f}",
+        *(f"{m[f'{stage}_s']:.2f}" for stage in STAGES), f"{1e6 * _per_edge(record, record.seconds):.2f}",
+        f"{m['peak_gb']:.2f}", f"{m['gpu_peak_gb']:.2f}" if "gpu_peak_gb" in m else "–", "",
     ]  # fmt: skip
 
 
 def _scale_plot(records: list[RunRecord], path: Path) -> None:
-    n = [record.measures["n_vertices"] for record in records]
-    panels = {
-        "seconds, whole fit": [record.seconds for record in records],
-        "ns per (edge × R × iteration)": [r.measures["ns_per_edge_column_iteration"] for r in records],
-        "peak memory, GB": [r.measures["peak_gb"] for r in records],
-    }
-    figure, axes = plt.subplots(1, 3, figsize=(12, 3.2), layout="constrained")
-    for axis, (title, values) in zip(axes, panels.items(), strict=True):
-        axis.plot(n, values, "o-", color=OURS)
-        axis.set(xscale="log", xlabel="vertices", title=title)
-        if "ns" in title:
-            axis.set_ylim(0, 1.3 * max(values))
-        else:
-            axis.set_yscale("log")
+    """The seconds of each stage over the number of points, side by side for each device."""
+    devices = _by_device(records)
+    if not devices:
+        return
+    figure, axes = plt.subplots(1, len(devices), figsize=(5.5 * len(devices), 3.6), layout="constrained", squeeze=False)
+    for axis, (name, mine) in zip(axes[0], devices.items(), strict=True):
+        n = [record.measures["n_vertices"] for record in mine]
+        axis.plot(n, [record.seconds for record in mine], "o-", color=OURS, label="all")
+        for stage, color in zip(STAGES, OTHERS, strict=False):
+            taken = [max(record.measures[f"{stage}_s"], 1e-3) for record in mine]
+            axis.plot(n, taken, ".--", color=color, label=stage)
+        axis.set(xscale="log", yscale="log", xlabel="points", ylabel="seconds", title=name)
         axis.grid(alpha=0.3)
+        axis.legend(fontsize=7)
     _save(figure, path)
 
 

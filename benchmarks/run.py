@@ -22,7 +22,6 @@ from typing import Any
 
 import graphs
 import peers
-import render
 
 from tautcut.kernels.devices import thread_count
 from tautcut.records import RunRecord, append_record, circumstances, read_records
@@ -173,6 +172,8 @@ def main() -> None:
             record = run_job(job, data, options.limit, commit)
             append_record(options.out, record)
             print(said(record), flush=True)
+    import render  # and matplotlib, which a machine with a GPU may lack
+
     render.bench(options.out)
 
 
