@@ -1,7 +1,7 @@
-"""How time and memory grow from features to labels: the default fit of Gaussian mixtures in 10 dimensions, R = 20, whose
-planted clusters touch, on the processor or, with --gpu, on a GPU. Each size has a process of its own, so that its peak
-memory is that of the fit. A machine with a GPU needs torch, Numba, SciPy and scikit-learn; where it has no
-matplotlib, `python benchmarks/render.py docs/results/scale.jsonl` renders its records elsewhere.
+"""How time and memory grow from features to labels: the default fit of Gaussian mixtures in 10 dimensions, R = 20, which
+touch, on the processor or, with --gpu, on a GPU. Each size has a process of its own: its peak memory is that of the
+fit. A machine with a GPU needs torch, Numba, SciPy and scikit-learn; where it has no matplotlib, the records are
+rendered elsewhere, by `render.scale`.
 """
 
 from __future__ import annotations

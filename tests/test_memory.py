@@ -117,9 +117,7 @@ for dtype in ("float32", "mixed", "float32"):
 def test_a_fit_takes_what_was_foreseen_and_no_less_than_half_of_it():
     path = os.pathsep.join(filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]))
     environment = {**os.environ, "PYTHONPATH": path, "MALLOC_MMAP_THRESHOLD_": "65536"}  # what is freed is given back
-    done = subprocess.run(
-        [sys.executable, "-c", MEASURED], capture_output=True, text=True, check=True, env=environment
-    )
+    done = subprocess.run([sys.executable, "-c", MEASURED], capture_output=True, text=True, check=True, env=environment)
     measured = [tuple(map(float, line.split())) for line in done.stdout.splitlines()]
     assert len(measured) == 3
     for foreseen, taken in measured[1:]:  # the first fit of a process loads and compiles much besides

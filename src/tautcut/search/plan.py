@@ -106,7 +106,7 @@ class Plan:
         one_of("search", self.search, tuple(EFFORTS))
 
     def bytes_of_fit(self, graph: Graph, n_clusters: int) -> int:
-        """The bytes that a fit takes at its peak on the processor, beside the graph that it is given (docs/memory.md)."""
+        """The bytes that a fit takes at its peak on the processor, beside its graph (docs/memory.md)."""
         of_value = 8 if self.dtype == "float64" else 4
         of_dual = 2 if self.dtype == "mixed" else of_value
         on_edges = graph.indices.size * (n_clusters * of_dual + _BYTES_PER_EDGE)

@@ -1,12 +1,6 @@
-<<<<<<< HEAD
 """Triton's interpreter without what it need not do twice. It prepares the whole language at each call of a function:
 here once in a launch for the functions of a module. And coverage looks at every call inside it, which takes twice as
 long for it: here it watches the first launches of a program with the same constants, which decide what of it is run.
-=======
-"""Triton's interpreter without what it need not do twice. It prepares the whole language at each function call:
-here once in a launch for the functions of a module. And coverage looks at every call inside it, which takes twice as long
-for it: here it watches the first launches of a program with the same constants, which decide what of it is run.
->>>>>>> 46c1ecb (Duals in float16 where they are asked for, fewer copies of the memberships, and a page of what a fit takes)
 """
 
 from __future__ import annotations

@@ -326,7 +326,7 @@ class CpuKernels:
         """Rows of the engine in the order of the problem, copied once."""
         if self._order is None:
             return rows.astype(dtype)
-        placed = np.empty(rows.shape, dtype)
+        placed: Array = np.empty(rows.shape, dtype)
         placed[self._order] = rows
         return placed
 
