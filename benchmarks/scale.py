@@ -1,5 +1,5 @@
-"""How time and memory grow from features to labels: the default fit of Gaussian mixtures in 10 dimensions, R = 20, which
-touch, on the processor or, with --gpu, on a GPU. Each size has a process of its own: its peak memory is that of the
+"""How time and memory grow from features to labels: the default fit of Gaussian mixtures in 10 dimensions that touch,
+R = 20, on the processor or, with --gpu, on a GPU. Each size has a process of its own: its peak memory is that of the
 fit. A machine with a GPU needs torch, Numba, SciPy and scikit-learn; where it has no matplotlib, the records are
 rendered elsewhere, by `render.scale`.
 """
@@ -23,7 +23,7 @@ from run import FAILED, commit_of_code, run_apart, surroundings
 from tautcut import Graph, MTVClustering, Problem, balanced_cut_energy, purity
 from tautcut.algorithm.observers import Progress
 from tautcut.graph.neighbors import neighbor_graph
-from tautcut.kernels.devices import exact_finder
+from tautcut.kernels.devices import neighbor_finder
 from tautcut.records import RunRecord, append_record, read_records
 from tautcut.search.starts import soften
 
@@ -77,7 +77,7 @@ def fitted(X: np.ndarray, seed: int, device: str) -> tuple[MTVClustering, Clock,
     logger.setLevel(logging.INFO)
     logger.addHandler(clock)
     try:
-        graph, report = neighbor_graph(X, NEIGHBORS, random_state=seed, finder=exact_finder(device))
+        graph, report = neighbor_graph(X, NEIGHBORS, random_state=seed, finder=neighbor_finder(device))
         clock.end("graph")
         model = MTVClustering(R, affinity="precomputed", device=device, random_state=seed, verbose=clock).fit(graph)
         clock.end("rest")
