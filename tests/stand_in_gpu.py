@@ -239,7 +239,7 @@ def use_stand_in(monkeypatch: pytest.MonkeyPatch, *, room: int = 1000) -> list[S
     made: list[StandInGpu] = []
 
     def gpu_engine(problem: Problem, dtype: str = "float32") -> StandInGpu:
-        if dtype != "float32":
+        if dtype == "float64":
             raise InputError(f"device='cuda' computes in float32; found dtype={dtype!r}.")
         made.append(StandInGpu(problem, room))
         return made[-1]

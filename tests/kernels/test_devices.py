@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -85,6 +86,18 @@ def test_the_spectral_relaxation_stays_with_the_reference(monkeypatch: pytest.Mo
 def test_a_gpu_computes_in_float32():
     with pytest.raises(InputError, match="float32; found dtype='float64'"):
         gpu_engine(Problem(PATH, 2), "float64")
+
+
+def test_mixed_is_single_precision_with_duals_in_half(monkeypatch: pytest.MonkeyPatch):
+    made = choose(Problem(PATH, 2), dtype="mixed").allocate(np.asarray(START))
+    assert (made.F.dtype, made.P.itemsize) == (np.float32, 2)
+    asked: list[str] = []
+    engine = SimpleNamespace(GpuKernels=lambda problem, *, duals: asked.append(duals))
+    monkeypatch.setattr("tautcut.kernels.devices._require_gpu", lambda: None)
+    monkeypatch.setitem(sys.modules, "tautcut.kernels.gpu.engine", engine)
+    for dtype in ("mixed", "float32"):
+        gpu_engine(Problem(PATH, 2), dtype)
+    assert asked == ["float16", "float32"]
 
 
 def test_unknown_devices_are_refused():
