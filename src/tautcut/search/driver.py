@@ -103,7 +103,7 @@ def _order_of(task: Task) -> IntArray | None:
     problem, plan = task.problem, task.plan
     if plan.search == "none" or task.is_small or devices.resolved(plan.device) != "cpu" or problem.numerator != "tv":
         return None
-    return near_order(problem, problem.n_clusters * np.dtype(plan.dtype).itemsize)
+    return near_order(problem, problem.n_clusters * plan.bytes_of_value)
 
 
 def _in_order(task: Task, order: IntArray) -> Task:

@@ -105,9 +105,14 @@ class Plan:
         one_of("algorithm", self.algorithm, ALGORITHMS)
         one_of("search", self.search, tuple(EFFORTS))
 
+    @property
+    def bytes_of_value(self) -> int:
+        """The size of a value of F."""
+        return 8 if self.dtype == "float64" else 4
+
     def bytes_of_fit(self, graph: Graph, n_clusters: int) -> int:
         """The bytes that a fit takes at its peak on the processor, beside its graph (docs/memory.md)."""
-        of_value = 8 if self.dtype == "float64" else 4
+        of_value = self.bytes_of_value
         of_dual = 2 if self.dtype == "mixed" else of_value
         on_edges = graph.indices.size * (n_clusters * of_dual + _BYTES_PER_EDGE)
         return on_edges + graph.n_vertices * n_clusters * _PLANES * of_value
