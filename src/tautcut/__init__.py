@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tautcut.estimators import MTVClassifier as MTVClassifier
     from tautcut.estimators import MTVClustering as MTVClustering
     from tautcut.graph import Graph as Graph
-    from tautcut.graph.neighbors import knn_graph as knn_graph
+    from tautcut.neighbors import knn_graph as knn_graph
     from tautcut.metrics import purity as purity
     from tautcut.problem import Partition as Partition
     from tautcut.problem import Problem as Problem
@@ -36,7 +36,7 @@ _HOME = {
     "Status": "algorithm.stopping",
     "StopRule": "algorithm.stopping",
     "balanced_cut_energy": "problem",
-    "knn_graph": "graph.neighbors",
+    "knn_graph": "neighbors",
     "next_to_label": "acquisition",
     "purity": "metrics",
     "solve": "algorithm.solver",

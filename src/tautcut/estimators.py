@@ -30,7 +30,7 @@ from tautcut.graph import Graph
 from tautcut.graph.adapters import is_graph, vertex_names
 from tautcut.graph.columns import carriers
 from tautcut.graph.diagnostics import NOTICEABLE, Diagnosis, diagnose
-from tautcut.graph.neighbors import (
+from tautcut.neighbors import (
     DUPLICATES,
     Duplicates,
     Metric,

@@ -16,7 +16,7 @@ import tautcut.estimators as estimators
 from tautcut import MTVClassifier, MTVClustering, Problem, knn_graph
 from tautcut.errors import InputError
 from tautcut.graph.diagnostics import confidence
-from tautcut.graph.neighbors import nearest
+from tautcut.neighbors import nearest
 
 pytestmark = pytest.mark.usefixtures("light_search")
 

@@ -14,7 +14,7 @@ from strategies import graphs, planted_graph, random_graph
 from tautcut.errors import InputError
 from tautcut.graph import Graph, diagnostics
 from tautcut.graph.diagnostics import Finding, confidence, diagnose
-from tautcut.graph.neighbors import knn_graph
+from tautcut.neighbors import knn_graph
 
 BLOCKS = np.random.default_rng(0).normal(size=(4, 1, 8)) * 6 + np.random.default_rng(1).normal(size=(4, 100, 8))
 CLEAR = knn_graph(BLOCKS.reshape(-1, 8), 12)

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from tautcut.errors import EngineUnavailableError, GraphWarning, InputError
-from tautcut.graph.neighbors import edge_weights, knn_graph, nearest, neighbor_graph
-from tautcut.graph.neighbors import search as neighbors
+from tautcut.neighbors import edge_weights, knn_graph, nearest, neighbor_graph
+from tautcut.neighbors import search as neighbors
 
 POINTS = np.random.default_rng(0).normal(size=(60, 3))
 needs_faiss = pytest.mark.skipif(importlib.util.find_spec("faiss") is None, reason="faiss is not installed")

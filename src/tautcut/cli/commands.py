@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tautcut.formats import Data
     from tautcut.graph import Graph
     from tautcut.graph.diagnostics import Diagnosis
-    from tautcut.graph.neighbors import NeighborReport
+    from tautcut.neighbors import NeighborReport
 
 
 @expanded

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tautcut.graph import Graph
     from tautcut.graph.columns import Scaling
     from tautcut.graph.diagnostics import Diagnosis
-    from tautcut.graph.neighbors import NeighborReport
+    from tautcut.neighbors import NeighborReport
     from tautcut.suggestion import Suggestion
 
 
@@ -270,8 +270,8 @@ class Source:
         self, data: Data, common: Common, device: str, bar: ProgressBar | None
     ) -> tuple[Graph, NeighborReport]:
         """The graph of the nearest neighbours of features, and how they were found."""
-        from tautcut.graph.neighbors import neighbor_graph
         from tautcut.kernels.devices import neighbor_finder
+        from tautcut.neighbors import neighbor_graph
 
         if data.scaling is not None:
             self._say_scaling(data.scaling, data.names, common)

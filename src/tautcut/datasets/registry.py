@@ -21,7 +21,7 @@ from tautcut.datasets.text import COUNT_ARRAYS, fetch_newsgroups, tfidf_rows
 from tautcut.errors import InputError
 from tautcut.graph import Graph
 from tautcut.graph.graph import read_only
-from tautcut.graph.neighbors import knn_graph
+from tautcut.neighbors import knn_graph
 
 # In the order of the paper's table.
 PAPER_NAMES = ("4moons", "webkb4", "optdigits", "pendigits", "20news", "mnist")

@@ -58,6 +58,13 @@ def absorbed(function: Callable[..., Any]) -> Any:
     return _needs_numba if njit is None else njit(nogil=True, forceinline=True)(function)
 
 
+def summing(function: Callable[..., Any]) -> Any:
+    """As `absorbed`, and its sums may be taken in any order: then a loop along a row fills SIMD registers."""
+    if njit is None:
+        return _needs_numba
+    return njit(nogil=True, forceinline=True, fastmath={"reassoc", "contract", "nsz", "arcp"})(function)
+
+
 def _needs_numba(*_: object) -> Any:
     raise EngineUnavailableError("the search needs numba: install it, or choose search='none'.")
 

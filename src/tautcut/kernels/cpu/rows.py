@@ -319,6 +319,23 @@ def has_lane_between(typing_context: Any, x: Any, low: Any, high: Any) -> Any:
 
 
 @intrinsic
+def lanes_up_to(typing_context: Any, x: Any, high: Any) -> Any:
+    """A bit for each lane, the first lowest: whether x ≤ high."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        answer, begin = ir.Constant(ir.IntType(64), 0), 0
+        for piece in _pieces(builder, args[0]):
+            lanes = piece.type.count
+            is_below = builder.fcmp_ordered("<=", piece, _splat(builder, args[1], lanes))
+            bits = builder.zext(builder.bitcast(is_below, ir.IntType(lanes)), ir.IntType(64))
+            answer = builder.or_(answer, builder.shl(bits, ir.Constant(ir.IntType(64), begin)))
+            begin += lanes
+        return answer
+
+    return types.int64(x, high), generate
+
+
+@intrinsic
 def first_largest(typing_context: Any, x: Any) -> Any:
     """The number of the first lane that holds the largest value; 0 if that is NaN."""
 

@@ -18,9 +18,9 @@ from tautcut.arrays import Features, FloatArray, IndexArray, IntArray
 from tautcut.checks import neighbor_count, one_of
 from tautcut.errors import GraphWarning
 from tautcut.graph import Graph
-from tautcut.graph.neighbors.features import METRICS, Metric, comparable, distances_of, distinct_rows, features_of
-from tautcut.graph.neighbors.search import LOW_RECALL, METHODS, Method, NeighborReport, OnStep, own_neighbors
 from tautcut.memory import for_work, foresee
+from tautcut.neighbors.features import METRICS, Metric, comparable, distances_of, distinct_rows, features_of
+from tautcut.neighbors.search import LOW_RECALL, METHODS, Method, NeighborReport, OnStep, own_neighbors, share
 
 Weights: TypeAlias = Literal["binary", "self-tuning", "gaussian"]
 Duplicates: TypeAlias = Literal["keep", "merge"]
@@ -32,6 +32,8 @@ DUPLICATES: tuple[Duplicates, ...] = get_args(Duplicates)
 SMALLEST_WEIGHT = float(np.finfo(np.float32).tiny)
 # What the search takes at its peak: a copy of the points in single precision, and the lists that become a graph.
 _BYTES_PER_COORDINATE, _BYTES_PER_NEIGHBOR = 4, 60
+
+_PASSES = 16  # over all lists, each for a part of the points that still fits the cache
 
 logger = logging.getLogger(__name__)
 
@@ -154,9 +156,31 @@ def neighbor_graph(
     report = replace(report, n_copied=int((squared[:, -1] == 0).sum()))
     # Lengths in the unit of the points: weights follow from their ratios alone, and none overflows.
     listed = edge_weights(indices, distances_of(squared, 1.0, metric), weights)
-    n = points.shape[0]
-    directed = sp.csr_matrix((listed.ravel(), indices.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n))
-    return Graph.from_any(directed.maximum(directed.T)), report
+    return _joined(indices, listed), report
+
+
+def _joined(indices: IndexArray, weights: FloatArray) -> Graph:
+    """The graph of these lists: an edge where either end lists the other, of the larger weight if both do."""
+    from tautcut.kernels.cpu import compiling
+
+    n, k = indices.shape
+    if not compiling.is_available():  # as beside a GPU, where neighbours are found without Numba
+        directed = sp.csr_matrix((weights.ravel(), indices.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n))
+        return Graph.from_any(directed.maximum(directed.T))
+    from tautcut.kernels.cpu import neighbors as kernels
+
+    lists, weights, nothing = indices.astype(np.int32), weights.copy(), (np.empty(0, np.int32), np.empty(0))
+    share(lambda part: kernels.order_lists(*part, lists, weights), n)
+    ends, who, how_much = np.zeros(n, np.int64), np.empty(n * k, np.int32), np.empty(n * k)
+    share(lambda part: kernels.turn_lists(*part, lists, weights, ends, *nothing), n, _PASSES)
+    ends = np.cumsum(ends) - ends
+    share(lambda part: kernels.turn_lists(*part, lists, weights, ends, who, how_much), n, _PASSES)
+    indptr, ways = np.zeros(n + 1, np.int64), (lists, weights, ends, who, how_much)
+    share(lambda part: kernels.join_lists(*part, *ways, indptr, *nothing), n)
+    indptr = np.cumsum(indptr)
+    columns, values = np.empty(indptr[-1], np.int32), np.empty(indptr[-1])
+    share(lambda part: kernels.join_lists(*part, *ways, indptr, columns, values), n)
+    return Graph(indptr, columns, values)
 
 
 def tie_copies(graph: Graph, kinds: IntArray) -> Graph:

@@ -4,8 +4,8 @@ exactly or approximately, `graphs` weighs the edges and joins them. None of them
 
 from __future__ import annotations
 
-from tautcut.graph.neighbors.features import Metric, distinct_rows, features_of
-from tautcut.graph.neighbors.graphs import (
+from tautcut.neighbors.features import Metric, distinct_rows, features_of
+from tautcut.neighbors.graphs import (
     DUPLICATES,
     Duplicates,
     Weights,
@@ -15,7 +15,7 @@ from tautcut.graph.neighbors.graphs import (
     neighbor_graph,
     tie_copies,
 )  # fmt: skip
-from tautcut.graph.neighbors.search import Method, NeighborReport, nearest
+from tautcut.neighbors.search import Method, NeighborReport, nearest
 
 __all__ = [
     "DUPLICATES", "Duplicates", "Method", "Metric", "NeighborReport", "Weights", "affordable_neighbors",
