@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from tautcut.estimators import MTVClassifier as MTVClassifier
     from tautcut.estimators import MTVClustering as MTVClustering
     from tautcut.graph import Graph as Graph
-    from tautcut.neighbors import knn_graph as knn_graph
     from tautcut.metrics import purity as purity
+    from tautcut.neighbors import knn_graph as knn_graph
     from tautcut.problem import Partition as Partition
     from tautcut.problem import Problem as Problem
     from tautcut.problem import balanced_cut_energy as balanced_cut_energy

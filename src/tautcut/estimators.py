@@ -30,6 +30,7 @@ from tautcut.graph import Graph
 from tautcut.graph.adapters import is_graph, vertex_names
 from tautcut.graph.columns import carriers
 from tautcut.graph.diagnostics import NOTICEABLE, Diagnosis, diagnose
+from tautcut.kernels.devices import neighbor_finder, resolved
 from tautcut.neighbors import (
     DUPLICATES,
     Duplicates,
@@ -41,7 +42,6 @@ from tautcut.neighbors import (
     neighbor_graph,
     tie_copies,
 )  # fmt: skip
-from tautcut.kernels.devices import neighbor_finder, resolved
 from tautcut.problem import Problem, lam_of_prior
 from tautcut.records.records import plain_setting
 from tautcut.search.certainty import HELD_BACK_WORTH, AccuracyEstimate, estimated_accuracy, held_back, label_quality

@@ -170,16 +170,16 @@ def _joined(indices: IndexArray, weights: FloatArray) -> Graph:
     from tautcut.kernels.cpu import neighbors as kernels
 
     lists, weights, nothing = indices.astype(np.int32), weights.copy(), (np.empty(0, np.int32), np.empty(0))
-    share(lambda part: kernels.order_lists(*part, lists, weights), n)
+    share(kernels.order_lists, n, lists, weights)
     ends, who, how_much = np.zeros(n, np.int64), np.empty(n * k, np.int32), np.empty(n * k)
-    share(lambda part: kernels.turn_lists(*part, lists, weights, ends, *nothing), n, _PASSES)
+    share(kernels.turn_lists, n, lists, weights, ends, *nothing, parts=_PASSES)
     ends = np.cumsum(ends) - ends
-    share(lambda part: kernels.turn_lists(*part, lists, weights, ends, who, how_much), n, _PASSES)
-    indptr, ways = np.zeros(n + 1, np.int64), (lists, weights, ends, who, how_much)
-    share(lambda part: kernels.join_lists(*part, *ways, indptr, *nothing), n)
+    share(kernels.turn_lists, n, lists, weights, ends, who, how_much, parts=_PASSES)
+    indptr, turned = np.zeros(n + 1, np.int64), (ends, who, how_much)
+    share(kernels.join_lists, n, lists, weights, *turned, indptr, *nothing)
     indptr = np.cumsum(indptr)
     columns, values = np.empty(indptr[-1], np.int32), np.empty(indptr[-1])
-    share(lambda part: kernels.join_lists(*part, *ways, indptr, columns, values), n)
+    share(kernels.join_lists, n, lists, weights, *turned, indptr, columns, values)
     return Graph(indptr, columns, values)
 
 

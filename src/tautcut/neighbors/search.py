@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
@@ -232,12 +233,11 @@ def _cells(seen: Coordinates) -> Cells:
     levels = max(0, int(np.ceil(np.log2(n / size))))
     order, spare, places = np.arange(n, dtype=np.int32), np.empty(n, np.int32), np.empty(n, np.float32)
     for level in range(levels):
-        share(lambda part, level=level: kernels.split(level, *part, seen.rows, order, places, spare), 1 << level)
+        share(partial(kernels.split, level), 1 << level, seen.rows, order, places, spare)
     bounds = (np.arange((1 << levels) + 1) * n) >> levels
     centres = _centres(order, bounds, seen.rows)
     for _ in range(MOVES if levels else 0):
-        ways = order, bounds, seen.rows, centres, spare
-        share(lambda part, ways=ways: kernels.move(*part, *ways), len(centres))
+        share(kernels.move, len(centres), order, bounds, seen.rows, centres, spare)
         counts = np.bincount(spare, minlength=len(centres))
         kernels.regroup(spare, np.cumsum(counts) - counts, order)
         bounds = _bounds(counts, int(2 * size))
@@ -247,7 +247,7 @@ def _cells(seen: Coordinates) -> Cells:
         order, bounds, np.empty((n, d), np.float32), np.empty((n_panels.sum() * d, kernels.WIDTH), np.float32),
         np.r_[0, np.cumsum(n_panels)], centres, np.empty(len(centres), np.float32), np.empty(len(centres), np.float32),
     )  # fmt: skip
-    share(lambda part: kernels.furnish(*part, seen.rows, seen.errors, cells), len(centres))
+    share(kernels.furnish, len(centres), seen.rows, seen.errors, cells)
     return cells
 
 
@@ -260,12 +260,13 @@ def _bounds(counts: IntArray, most: int) -> IntArray:
     cell = np.repeat(np.arange(counts.size), n_parts)
     part = np.arange(cell.size) - (np.cumsum(n_parts) - n_parts)[cell]
     begins = (np.cumsum(counts) - counts)[cell] + part * counts[cell] // n_parts[cell]
-    return np.r_[begins, counts.sum()]
+    bounds: IntArray = np.append(begins, counts.sum())
+    return bounds
 
 
 def _centres(order: Array, bounds: IntArray, rows: SingleArray) -> SingleArray:
     kernels, centres = _kernels(), np.empty((bounds.size - 1, rows.shape[1]), np.float32)
-    share(lambda part: kernels.centre(*part, order, bounds, rows, centres), len(centres))
+    share(kernels.centre, len(centres), order, bounds, rows, centres)
     return centres
 
 
@@ -323,7 +324,7 @@ def _enough(by_row: IntArray, by_cell: IntArray, n_coordinates: int, cell_size: 
     return cheap[-1] if cheap else looks[0]
 
 
-def _ranks(centres: SingleArray, rows: SingleArray, others: IndexArray) -> IntArray:
+def _ranks(centres: SingleArray, rows: SingleArray, others: Array) -> IntArray:
     """The how many-th cell in the order of distance from a row each of the others is, from 1."""
     ranks = np.empty(others.shape, np.int64)
     for at, (row, listed) in enumerate(zip(rows, others, strict=True)):
@@ -383,7 +384,7 @@ def _shares(count: int, parts: int) -> list[tuple[int, int]]:
     return list(pairwise(bounds))
 
 
-def share(work: Callable[[tuple[int, int]], object], count: int, parts: int = 64) -> None:
-    """work((first, last + 1)) for all numbers below `count`, on all threads."""
-    for _ in in_threads(work, _shares(count, parts)):
+def share(kernel: Callable[..., object], count: int, *arrays: Any, parts: int = 64) -> None:
+    """kernel(first, last + 1, *arrays) on the numbers below `count`, in parts, on all threads."""
+    for _ in in_threads(lambda part: kernel(*part, *arrays), _shares(count, parts)):
         pass

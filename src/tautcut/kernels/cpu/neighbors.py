@@ -308,7 +308,7 @@ def _gaps_of_rows(rows: SingleArray, centres: SingleArray, near: Array) -> Singl
 
 
 @compiled
-def _limits(table: SingleArray, most: int) -> SingleArray:
+def _limits(table: SingleArray, most: int) -> Any:
     """For each column a limit that at least `most` of its entries do not exceed, and hardly more; by bisection."""
     low, high, counts = np.zeros(table.shape[1], np.float32), table[0].copy(), np.empty(table.shape[1], np.int32)
     for v in range(table.shape[0]):
@@ -329,7 +329,7 @@ def _limits(table: SingleArray, most: int) -> SingleArray:
 
 
 @compiled
-def _compare(task: Task, block: int, cell: int, n_rows: int, desk: Desk, lists: SingleArray, numbers: Array) -> int:
+def _compare(task: Task, block: int, cell: int, n_rows: int, desk: Desk, lists: SingleArray, numbers: Array) -> Any:
     """Put the points of a cell into the lists of the chosen rows of a block, where they are nearer than those there."""
     cells, rows, d = task.cells, task.asked.rows, task.cells.rows.shape[1]
     begin, slack = task.asked.bounds[block], task.asked.errors[block] + cells.errors[cell]
