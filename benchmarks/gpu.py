@@ -328,10 +328,10 @@ def measure_first_fit(bench: Bench, name: str) -> None:
 
 def measure_features(bench: Bench, name: str, X: np.ndarray, truth: np.ndarray) -> None:
     """Features to labels: neighbours, graph, normalised cut, 31 starts."""
-    from tautcut.neighbors import neighbor_graph
     from tautcut.kernels.gpu.engine import GpuKernels
     from tautcut.kernels.gpu.nearest import nearest_on_gpu
     from tautcut.kernels.gpu.spectral import GpuSpectral
+    from tautcut.neighbors import neighbor_graph
 
     R = int(truth.max()) + 1
     parts: dict[str, float] = {}

@@ -15,7 +15,7 @@ from tautcut.neighbors.features import squared_norms
 from tautcut.search.threads import in_threads
 
 FEW_FEATURES = 64  # are compared as they are
-AXES = (32, 64, 128, 256)  # principal axes to try,
+AXES = (32, 64, 128, 256)  # principal axes to try, at most half as many as features,
 SHARE_OF_SPREAD = 0.9  # until they carry so much of the squared distances
 AXES_POINTS = 8192  # from which the axes are found,
 AXES_PASSES = 3  # in so many passes: rough axes will do
@@ -102,6 +102,6 @@ def _principal_axes(single: SingleArray) -> tuple[SingleArray, SingleArray | Non
     spread, rotation = np.linalg.eigh(projected.T @ projected)
     carried = np.cumsum(spread[::-1]) / max(float(squared_norms(rows).sum(dtype=np.float64)), 1e-300)
     for count in AXES:
-        if count < d and carried[min(count, carried.size) - 1] >= SHARE_OF_SPREAD:
+        if 2 * count <= d and carried[min(count, carried.size) - 1] >= SHARE_OF_SPREAD:
             return mean, (axes @ rotation[:, ::-1][:, :count]).astype(np.float32)
     return mean, None

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import logging
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -16,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from tautcut.errors import EngineUnavailableError, GraphWarning, InputError
+from tautcut.errors import InputError
 from tautcut.neighbors import edge_weights, knn_graph, nearest, neighbor_graph
 from tautcut.neighbors import search as neighbors
+from tautcut.neighbors.features import features_of
 
 POINTS = np.random.default_rng(0).normal(size=(60, 3))
-needs_faiss = pytest.mark.skipif(importlib.util.find_spec("faiss") is None, reason="faiss is not installed")
 
 
 def brute_force(X: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -37,10 +33,6 @@ def adjacency(indices: np.ndarray) -> np.ndarray:
     A = np.zeros((len(indices), len(indices)))
     np.put_along_axis(A, indices, 1.0, axis=1)
     return np.maximum(A, A.T)
-
-
-def found_of(n_rows: int, k: int) -> neighbors._Neighborhoods:
-    return neighbors._Neighborhoods.empty(n_rows, k, neighbors._Threads(), None, total=n_rows)
 
 
 def dense(graph) -> np.ndarray:
@@ -78,42 +70,10 @@ def test_exact_graph_is_the_brute_force_graph(k):
     assert np.all(expected.sum(axis=1) >= k)
 
 
-def test_many_points_over_several_blocks(monkeypatch):
-    X = np.random.default_rng(1).integers(0, 30, size=(500, 4))
-    monkeypatch.setattr(neighbors, "CACHED_ENTRIES", 500 * 7)
-    monkeypatch.setattr(neighbors, "BLOCK_ROWS", 1)
-    monkeypatch.setattr(neighbors, "PAIR_ENTRIES", 40)
-    # k = 3 takes the bound of groups, k = 10 the plain selection.
-    for k in (3, 10):
-        assert np.array_equal(dense(knn_graph(X, k)), adjacency(brute_force(X, k)[0]))
-
-
-def test_same_neighbors_as_scikit_learn():
-    from sklearn.datasets import load_digits
-    from sklearn.neighbors import NearestNeighbors
-
-    X = load_digits().data
-    reference = NearestNeighbors(n_neighbors=11, algorithm="brute").fit(X)
-    distances = reference.kneighbors(X)[0][:, 1:]
-    indices, squared = neighbors._exact_neighbors(X, None, 10)
-    np.testing.assert_allclose(np.sqrt(squared), distances)
-    assert not np.any(indices == np.arange(len(X))[:, None])
-
-
 @pytest.mark.parametrize("offset", [0.0, 1e6, -1e9])
 def test_a_large_offset_changes_nothing(offset):
     X = offset + np.random.default_rng(2).integers(0, 1000, size=(300, 5)) / 8
     assert np.array_equal(dense(knn_graph(X, 6)), adjacency(brute_force(X, 6)[0]))
-
-
-def test_tight_clusters_far_apart_need_double_precision():
-    rng = np.random.default_rng(3)
-    centres = np.repeat([[0.0, 0.0], [1e4, 0.0], [0.0, 1e4]], 100, axis=0)
-    X = centres + rng.integers(0, 1000, size=(300, 2)) / 2**20
-    single = neighbors._Search.in_precision(np.float32, X, None)
-    unclear = neighbors._settle_clear(single, np.arange(300), found_of(300, 5))
-    assert unclear.size > 0
-    assert np.array_equal(dense(knn_graph(X, 5)), adjacency(brute_force(X, 5)[0]))
 
 
 @pytest.mark.parametrize("scale", [2.0**-900, 2.0**900])
@@ -223,16 +183,6 @@ def test_nearest_by_cosine():
     np.testing.assert_allclose(distances, [[0, 1 - np.sqrt(0.5), 1]])
 
 
-@needs_faiss
-def test_approximate_search_is_close_and_repeatable():
-    X = np.random.default_rng(6).normal(size=(2000, 8)) + 1e4
-    exact = dense(knn_graph(X, 10))
-    first, second = (dense(knn_graph(X, 10, method="approximate", random_state=1)) for _ in range(2))
-    assert np.array_equal(first, second)
-    assert (exact * first).sum() / exact.sum() > 0.98
-
-
-@needs_faiss
 def test_another_finder_is_told_whether_it_must_be_exact():
     """A GPU's search must not overrule method="approximate", nor be passed over without a word otherwise."""
     asked: list[bool] = []
@@ -253,174 +203,14 @@ def test_another_finder_is_told_whether_it_must_be_exact():
     assert asked == [False, True]
 
 
-@needs_faiss
-def test_approximate_search_survives_copies_and_few_points():
-    same = knn_graph(np.zeros((200, 2)), 5, method="approximate", random_state=0)
-    assert same.n_vertices == 200
-    assert np.all(np.diff(same.indptr) >= 5)
-    assert knn_graph([[0.0], [1.0], [5.0]], 2, method="approximate").n_edges == 3
-
-
-@needs_faiss
-@pytest.mark.parametrize("dimension", [8, 48])  # as they are, and on principal axes
-def test_approximate_search_of_copies_and_ties(dimension):
-    X = np.repeat(np.random.default_rng(8).integers(0, 3, size=(150, dimension)), 6, axis=0)
-    graph, report = neighbor_graph(X, 10, method="approximate", random_state=0)
-    assert np.all(np.diff(graph.indptr) >= 10)
-    assert not dense(graph).diagonal().any()
-    assert report.recall > 0.95
-    copies = np.arange(900) // 6  # the five copies of a point are its nearest
-    assert np.all((dense(graph) * (copies[:, None] == copies)).sum(axis=1) == 5)
-
-
-@needs_faiss
-def test_recall_is_estimated_reported_and_warned_of(monkeypatch, caplog):
-    X = np.random.default_rng(9).normal(size=(1500, 64))
-    with caplog.at_level(logging.INFO, logger="tautcut"):
-        graph, report = neighbor_graph(X, 10, method="approximate", random_state=0)
-    exact = dense(knn_graph(X, 10))
-    assert report.method == "approximate"
-    assert report.n_sampled == 500
-    assert (exact * dense(graph)).sum() / exact.sum() == pytest.approx(report.recall, abs=0.02)
-    assert f"recall {report.recall:.3f} on 500 sampled points" in caplog.text
-    monkeypatch.setattr(neighbors, "EFFORTS", (1,))
-    monkeypatch.setattr(neighbors, "CANDIDATES", 1)
-    monkeypatch.setattr(neighbors, "LINKS", 2)
-    with pytest.warns(GraphWarning, match=r"finds \d+% of the nearest neighbours, estimated on 500 points"):
-        poor = neighbor_graph(X, 10, method="approximate", random_state=0)
-    assert poor[1].recall < 0.9
-    assert np.all(np.diff(poor[0].indptr) >= 10)
-
-
-@needs_faiss
-def test_principal_axes_are_used_where_they_keep_the_neighbors():
-    rng = np.random.default_rng(10)
-    X = rng.normal(size=(1200, 6)) @ rng.normal(size=(6, 80)) + 0.01 * rng.normal(size=(1200, 80))
-    search = neighbors._Search.in_precision(np.float32, X, None)
-    sample = np.arange(0, 1200, 6)
-    truth = neighbors._exact_neighbors(X, None, 10)[0][sample]
-    assert neighbors._coordinates(search.queries, sample, truth, 41, rng).shape == (1200, 32)
-    flat = neighbors._Search.in_precision(np.float32, rng.normal(size=(1200, 80)), None)
-    truth = neighbors._exact_neighbors(flat.points, None, 10)[0][sample]
-    assert neighbors._coordinates(flat.queries, sample, truth, 11, rng).shape == (1200, 80)
-
-
-@contextmanager
-def outlines(*axes: int) -> Iterator[None]:
-    """Outlines on so many axes, however few rows there are."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(neighbors, "AXES", axes)
-        patch.setattr(neighbors, "OUTLINE_FROM", 1)
-        patch.setattr(neighbors, "PAIR_COST", 1)
-        yield
-
-
-@given(integer_points(), st.integers(1, 24))
-def test_an_outline_changes_no_neighbor(X, k):
-    k = min(k, len(X) - 1)
-    with outlines(1, 2):
-        assert np.array_equal(dense(knn_graph(X, k)), adjacency(brute_force(X, k)[0]))
-
-
-@pytest.mark.parametrize("rank", [2, 6, 40])
-@pytest.mark.parametrize("offset", [0.0, 1e4])
-def test_an_outline_changes_no_neighbor_of_many_points(rank, offset):
-    rng = np.random.default_rng(11)
-    X = rng.normal(size=(700, rank)) @ rng.normal(size=(rank, 40)) + 0.05 * rng.normal(size=(700, 40)) + offset
-    X[::7] = X[3]
-    new = X[:300] + 0.1
-    with outlines(2, 8, 16):
-        search = neighbors._Search.in_precision(np.float32, X, None)
-        assert rank == 40 or neighbors._outline(search, 700, 10) is not None
-        assert np.array_equal(dense(knn_graph(X, 10)), adjacency(brute_force(X, 10)[0]))
-        outlined = nearest(X, new, 5)
-    for one, other in zip(outlined, nearest(X, new, 5), strict=True):
-        assert np.array_equal(one, other)
-
-
-def test_rows_whose_outline_leaves_too_many_are_searched_in_full():
-    X = np.random.default_rng(12).normal(size=(400, 30))
-    search = neighbors._Search.in_precision(np.float32, X, None)
-    axes = np.eye(30, 1, dtype=np.float32)
-    found = found_of(400, 5)
-    left = neighbors._settle_clear(neighbors._Outline.on_axes(search, axes), np.arange(400), found)
-    assert left.size > 0
-    done = np.setdiff1d(np.arange(400), left)
-    assert np.array_equal(found.indices[done], brute_force(X, 5)[0][done])
-
-
-@pytest.mark.parametrize(
-    ("X", "method"),
-    [
-        (POINTS, "exact"),
-        (sp.csr_matrix(POINTS), "exact"),
-        pytest.param(POINTS, "approximate", marks=needs_faiss),
-    ],
-)
-def test_progress_grows_to_its_total(X, method, monkeypatch):
-    monkeypatch.setattr(neighbors, "CACHED_ENTRIES", 1)
-    monkeypatch.setattr(neighbors, "BLOCK_ROWS", 9)
-    monkeypatch.setattr(neighbors, "INDEX_ROWS", 13)
-    seen: list[tuple[int, int]] = []
-    neighbor_graph(X, 3, method=method, random_state=0, progress=lambda *steps: seen.append(steps))
-    done, totals = zip(*seen, strict=True)
-    assert len(seen) > 5
-    assert list(done) == sorted(done)
-    assert done[-1] == totals[0] == totals[-1]
-
-
-def test_an_interrupt_ends_the_search(monkeypatch):
-    monkeypatch.setattr(neighbors, "CACHED_ENTRIES", 1)
-    monkeypatch.setattr(neighbors, "BLOCK_ROWS", 1)
-    seen: list[int] = []
-
-    def interrupt(done: int, total: int) -> None:
-        seen.append(done)
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        neighbor_graph(POINTS, 3, progress=interrupt)
-    assert len(seen) == 1
-    assert knn_graph(POINTS, 3).n_vertices == 60
-
-
-def test_without_threadpoolctl_the_calling_thread_searches(monkeypatch):
-    monkeypatch.setitem(sys.modules, "threadpoolctl", None)
-    with neighbors._one_product_per_thread() as threads:
-        assert (threads.count, threads.pool) == (1, None)
-    assert np.array_equal(dense(knn_graph(POINTS, 4)), adjacency(brute_force(POINTS, 4)[0]))
-
-
 def test_single_precision_is_kept_where_it_loses_nothing():
     X = np.random.default_rng(13).normal(size=(50, 4)).astype(np.float32)
-    assert neighbors._features(X, "X") is X
-    assert neighbors._features(X.astype(np.uint8), "X").dtype == np.float32
-    assert neighbors._features(np.arange(8).reshape(4, 2), "X").dtype == np.float64
+    assert features_of(X, "X") is X
+    assert features_of(X.astype(np.uint8), "X").dtype == np.float32
+    assert features_of(np.arange(8).reshape(4, 2), "X").dtype == np.float64
     for metric in ("euclidean", "cosine"):
         double = dense(knn_graph(X.astype(np.float64), 5, metric=metric, weights="self-tuning"))
         assert np.array_equal(dense(knn_graph(X, 5, metric=metric, weights="self-tuning")), double)
-
-
-def test_auto_says_what_it_took(monkeypatch, caplog):
-    with caplog.at_level(logging.INFO, logger="tautcut"):
-        knn_graph(POINTS, 3)
-    assert "3 nearest neighbours of 60 points in 3 dimensions, by exact search." in caplog.text
-    assert neighbor_graph(POINTS, 3)[1] == neighbors.NeighborReport(60, 3, 3, "exact", recall=1.0, n_sampled=0)
-    monkeypatch.setattr(neighbors, "EXACT_BUDGET", 1)
-    monkeypatch.setattr(neighbors, "_has_faiss", lambda: True)
-    assert neighbors._is_approximate("auto", POINTS)
-    monkeypatch.setattr(neighbors, "_has_faiss", lambda: False)
-    assert not neighbors._is_approximate("auto", POINTS)
-
-
-def test_without_faiss_exact_works_and_approximate_says_so(monkeypatch):
-    def missing(name: str) -> None:
-        raise ImportError(name)
-
-    monkeypatch.setattr(neighbors.importlib, "import_module", missing)
-    assert knn_graph(POINTS, 3, method="exact").n_vertices == 60
-    with pytest.raises(EngineUnavailableError, match="faiss"):
-        knn_graph(POINTS, 3, method="approximate")
 
 
 def test_features_of_every_kind_give_the_same_graph():
