@@ -13,7 +13,7 @@ ARGS ?=
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 BENCH := NUMBA_CACHE_DIR='$(CURDIR)/build/numba-bench' $(BENCH_VENV)/bin/python
-PEERS := graphlearning==1.7.5 scikit-network leidenalg igraph networkx mtkahypar kahip pymetis umap-learn hdbscan
+PEERS := graphlearning==1.7.5 scikit-network leidenalg igraph networkx mtkahypar kahip pymetis umap-learn pynndescent hdbscan
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -69,8 +69,9 @@ bench: $(BENCH_VENV)/.peers  ## the kernels, then every peer on the same graphs;
 	@$(BENCH) benchmarks/kernels.py
 	@$(BENCH) benchmarks/run.py $(ARGS)
 
-bench-scale: $(BENCH_VENV)/.peers  ## features to labels, 10 k to 1 M points (ARGS="--sizes 10000000"); results in docs/results
+bench-scale: $(BENCH_VENV)/.peers  ## neighbours beside peers; features to labels, 10 k to 1 M points; results in docs/results
 	@rm -rf build/numba-bench
+	@$(BENCH) benchmarks/neighbors.py
 	@$(BENCH) benchmarks/scale.py $(ARGS)
 
 # The machine with the GPU has its own Python with torch, Triton, NumPy, SciPy and pytest; nothing is installed for these.

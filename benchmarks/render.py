@@ -278,6 +278,37 @@ def _scale_plot(records: list[RunRecord], path: Path) -> None:
 # ---------------------------------------------------------------- kernels
 
 
+def neighbors(path: Path) -> None:
+    """neighbors.md beside neighbors.jsonl."""
+    records = latest(read_records(path))
+    head = [
+        "data", "method", "seconds", "processor seconds", "recall", "it says of itself", "first call, 5,000 points",
+        "remark",
+    ]  # fmt: skip
+    notes = (
+        "Features to 10 nearest neighbours: the methods take turns in one process, and the median is told. Ours is the "
+        "whole of `knn_graph`, to the symmetric graph; the others' are their lists, with 16 neighbours for "
+        "pynndescent, of which the first ten count. Recall is against brute force on 300 points; in our graph also a neighbour "
+        "counts that only the other end has found. The first call, of about 5,000 points, compiles, or reads what is "
+        "compiled. Rendered by `benchmarks/render.py` from `neighbors.jsonl`."
+    )
+    _write(
+        path.with_suffix(".md"),
+        ["# Neighbours", _circumstances(records), notes, table(head, list(map(_neighbor_row, records)))],
+    )
+
+
+def _neighbor_row(record: RunRecord) -> list[str]:
+    found = record.measures
+    if not found:
+        return [record.data, record.method, f"{record.seconds:.1f}", "", "", "", "", record.status]
+    says = f"{found['method']}, {found['reported_recall']:.3f}" if "reported_recall" in found else ""
+    return [
+        record.data, record.method, f"{record.seconds:.2f}", f"{found['processor_seconds']:.2f}",
+        f"{found['recall']:.3f}", says, f"{found['first_call_of_5000']:.1f}", "",
+    ]  # fmt: skip
+
+
 def kernels(path: Path) -> None:
     """kernels.md beside kernels.jsonl: the latest line of each (graph, R)."""
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
@@ -492,7 +523,7 @@ def main() -> None:
     """Render again whatever records there are in the folder named, or in docs/results."""
     default = Path(__file__).resolve().parents[1] / "docs" / "results"
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else default
-    for name, write in {"bench": bench, "scale": scale, "kernels": kernels, "gpu": gpu}.items():
+    for name, write in {"bench": bench, "scale": scale, "neighbors": neighbors, "kernels": kernels, "gpu": gpu}.items():
         if (folder / f"{name}.jsonl").is_file():
             write(folder / f"{name}.jsonl")
 

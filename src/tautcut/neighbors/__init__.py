@@ -1,5 +1,6 @@
-"""From features to the k-nearest-neighbour graph: `features` owns what users may bring, `search` finds neighbours,
-exactly or approximately, `graphs` weighs the edges and joins them. None of them sees labels.
+"""From features to the k-nearest-neighbour graph: `features` owns what users may bring, `outlines` what of it is
+compared, `search` finds neighbours, exactly or approximately, `graphs` weighs the edges and joins them. None of them
+sees labels.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ import numpy as np
 from tautcut.arrays import Array, FloatArray, IntArray, SingleArray
 from tautcut.kernels.cpu.compiling import absorbed, compiled, summing
 from tautcut.kernels.cpu.rows import full, lanes_up_to, load, store
+from tautcut.kernels.cpu.walks import largest_of
 
 WIDTH = 16  # points of a panel, which are compared at a time
 _CHUNK = 16  # coordinates after which points that are too far are left
@@ -59,7 +60,7 @@ def split(
             for j in range(d):
                 place += rows[order[t], j] * axis[j]
             places[t] = place
-        cut = np.partition(places[begin:end], middle - begin)[middle - begin]
+        cut = largest_of(places[begin:end].copy(), end - begin, end - middle)
         on_cut = middle - begin  # how many of those on the cut go to the left
         for t in range(begin, end):
             on_cut -= places[t] < cut
@@ -164,7 +165,7 @@ def _nearest_cells(of: SingleArray, row: int, centres: SingleArray, count: int, 
     """The cells whose centres are nearest to of[row], nearest first; overwrites gaps, all squared distances."""
     for other in range(centres.shape[0]):
         gaps[other] = _squared(of, row, centres, other)
-    limit = np.partition(gaps, count - 1)[count - 1]
+    limit = largest_of(gaps.copy(), gaps.size, gaps.size - count + 1)
     below = (gaps < limit).sum()
     near, filled, on_limit = np.empty(count, np.int64), 0, count - below
     for other in range(gaps.size):
@@ -247,7 +248,7 @@ def visit(
     """
     cells, asked = task.cells, task.asked
     gaps, n_pairs, start = np.empty(cells.centres.shape[0], np.float32), 0, asked.bounds[first]
-    desk = _desk(np.diff(asked.bounds[first : last + 1]).max())
+    desk = _desk((asked.bounds[first + 1 : last + 1] - asked.bounds[first:last]).max())
     for block in range(first, last):
         begin, end = asked.bounds[block], asked.bounds[block + 1]
         lists, numbers = nearest[begin - start : end - start], found[begin - start : end - start]
