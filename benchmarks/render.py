@@ -288,9 +288,9 @@ def neighbors(path: Path) -> None:
     notes = (
         "Features to 10 nearest neighbours: the methods take turns in one process, and the median is told. Ours is the "
         "whole of `knn_graph`, to the symmetric graph; the others' are their lists, with 16 neighbours for "
-        "pynndescent, of which the first ten count. Recall is against brute force on 300 points; in our graph also a neighbour "
-        "counts that only the other end has found. The first call, of about 5,000 points, compiles, or reads what is "
-        "compiled. Rendered by `benchmarks/render.py` from `neighbors.jsonl`."
+        "pynndescent, of which the first ten count. Recall is against brute force on 300 points; in our graph a "
+        "neighbour counts too that only the other end has found. The first call, of about 5,000 points, compiles, or "
+        "reads what is compiled. Rendered by `benchmarks/render.py` from `neighbors.jsonl`."
     )
     _write(
         path.with_suffix(".md"),

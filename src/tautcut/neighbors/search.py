@@ -35,7 +35,7 @@ SMALL = 20_000  # points up to which an exact search takes about a second on two
 DEARER = 2.0  # times as many comparisons as an approximate search: "auto" is exact up to there
 SAMPLED_POINTS = 500  # for the choice of cells, and as many for the estimate: its standard error at 0.98 is below 0.004
 AIMS_OF_RECALL = (0.98, 0.985, 0.99, 0.995, 0.999)  # the first at any price, a later one where it costs
-CHEAP = 200_000  # coordinates compared for each point, or fewer: some ten microseconds
+CHEAP = 500_000  # coordinates compared for each point, or fewer: some twenty microseconds
 LOW_RECALL = 0.95  # below it there is a warning
 
 CELL = 128  # points at most, to begin with; more where there are so many
@@ -174,7 +174,8 @@ class _Search:
         cells = _cells(seen.part(slice(0, n)))
         asked = cells if queries is None else _cells(seen.part(slice(n, None)))
         is_outlined, rows = seen.rows.shape[1] < both.shape[1], np.require(single.rows, requirements="W")
-        task = kernels.Task(cells, asked, queries is None, is_outlined, rows[:n], rows if queries is None else rows[n:])
+        by_cell = rows[:n][cells.order] if is_outlined else rows[:0]
+        task = kernels.Task(cells, asked, queries is None, is_outlined, by_cell, rows if queries is None else rows[n:])
         return cls(points, points if queries is None else queries, k, task, single)
 
     @property
@@ -291,7 +292,8 @@ class _Sample:
         guides, judges, rows = cells.order[chosen[:half]], cells.order[chosen[half:]], cells.rows[chosen[:half]]
         others = cell_of[indices[guides]]
         by_row, by_cell = (_ranks(cells.centres, of, others) for of in (rows, cells.centres[cell_of[guides]]))
-        enough = _enough(by_row, by_cell, cells.rows.shape[1], search.cell_size)
+        n_coordinates = cells.rows.shape[1] / (2 if search.task.is_outlined else 1)  # few are compared to the last
+        enough = _enough(by_row, by_cell, n_coordinates, search.cell_size)
         cost, exact_cost = enough.most * search.cell_size + enough.wide, n_pairs / chosen.size + len(cells.centres)
         return cls(judges, squared[judges, -1:], enough, cost, exact_cost)
 
@@ -314,7 +316,7 @@ def _fours(cells: Cells, places: IndexArray) -> Cells:
     )
 
 
-def _enough(by_row: IntArray, by_cell: IntArray, n_coordinates: int, cell_size: float) -> _Looks:
+def _enough(by_row: IntArray, by_cell: IntArray, n_coordinates: float, cell_size: float) -> _Looks:
     """Looks that find as many of the neighbours, whose cells have these ranks, as is cheap; or as is aimed at."""
     looks = []
     for aim in AIMS_OF_RECALL:  # half of what may be missed is missed by either

@@ -215,8 +215,8 @@ class Task(NamedTuple):
     asked: Cells  # rows whose neighbours are searched, in cells too; without panels
     is_self: bool  # the rows are points, and none is its own neighbour
     is_outlined: bool  # coordinates are fewer than features: their distances are at most those of the features
-    points: SingleArray  # features by the number of the point, in single precision
-    queries: SingleArray  # and by the number of the row
+    points: SingleArray  # if so, features of the points, cell by cell, in single precision
+    queries: SingleArray  # and of the rows, by their number
 
 
 class Desk(NamedTuple):
@@ -394,7 +394,7 @@ def _enlist(
         if (lanes >> lane) & 1:
             distance, y = near[lane], cells.order[at + lane]
             if task.is_outlined:
-                distance = _squared(task.queries, own, task.points, y)
+                distance = _squared(task.queries, own, task.points, at + lane)
             if distance <= distances[-1] and not (task.is_self and y == own):
                 _insert(distances, named, distance, y)
 
