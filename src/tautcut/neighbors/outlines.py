@@ -17,7 +17,7 @@ from tautcut.search.threads import in_threads
 FEW_FEATURES = 64  # are compared as they are
 AXES = (32, 64, 128, 256)  # principal axes to try, at most half as many as features,
 SHARE_OF_SPREAD = 0.9  # until they carry so much of the squared distances
-AXES_POINTS = 4096  # from which the axes are found,
+AXES_POINTS = 2048  # from which the axes are found,
 AXES_PASSES = 2  # in so many passes: rough axes will do
 ROWS = 2048  # projected at a time
 EPS = float(np.finfo(np.float32).eps)
