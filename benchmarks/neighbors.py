@@ -56,9 +56,9 @@ def features(data: str) -> Any:
     return TfidfTransformer().fit_transform(counts[np.diff(counts.indptr) > 0])
 
 
-def recall(X: Any, rows: np.ndarray, listed: Callable[[int], np.ndarray]) -> float:
-    """The share of the true neighbours of these rows that are listed; ties count."""
-    hits = []
+def recalls(X: Any, rows: np.ndarray, listed: dict[str, Callable[[int], np.ndarray]]) -> dict[str, float]:
+    """The share of the true neighbours of these rows that each method lists; ties count."""
+    hits: dict[str, list[float]] = {name: [] for name in listed}
     norms = np.asarray(X.multiply(X).sum(axis=1)).ravel() if sp.issparse(X) else None
     for i in rows:
         if norms is None:
@@ -67,8 +67,9 @@ def recall(X: Any, rows: np.ndarray, listed: Callable[[int], np.ndarray]) -> flo
             squared = norms + norms[i] - 2 * (X @ X[i].T).toarray().ravel()
         squared[i] = np.inf
         radius = np.partition(squared, NEIGHBORS - 1)[NEIGHBORS - 1]
-        hits.append(min((squared[listed(i)] <= radius * (1 + 1e-6)).sum(), NEIGHBORS) / NEIGHBORS)
-    return float(np.mean(hits))
+        for name, lists in listed.items():
+            hits[name].append(min((squared[lists(i)] <= radius * (1 + 1e-6)).sum(), NEIGHBORS) / NEIGHBORS)
+    return {name: float(np.mean(found)) for name, found in hits.items()}
 
 
 def ours(X: Any) -> tuple[Callable[[int], np.ndarray], dict[str, Any]]:
@@ -116,11 +117,12 @@ def measure(data: str, repeats: int) -> list[dict[str, Any]]:
             seconds[name].append(time.perf_counter() - began)
             busy[name].append(time.process_time() - began_busy)
     rows = np.random.default_rng(1).choice(X.shape[0], PROBED, replace=False)
+    found = recalls(X, rows, {name: answers[name][0] for name in names})
     return [
         {
             "method": name, "seconds": round(median(seconds[name]), 3),
             "measures": {
-                "n_points": X.shape[0], "n_features": X.shape[1], "recall": recall(X, rows, answers[name][0]),
+                "n_points": X.shape[0], "n_features": X.shape[1], "recall": found[name],
                 "processor_seconds": round(median(busy[name]), 3), "first_call_of_5000": round(first[name], 3),
                 "peak_gb": round(memory_gb(), 3), **answers[name][1],
             },
