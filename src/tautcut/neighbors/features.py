@@ -25,7 +25,9 @@ def features_of(X: object, name: str) -> Features:
     if 0 in features.shape:
         raise InputError(f"{name} must have at least one row and one feature; found shape {features.shape}.")
     entries = features if isinstance(features, np.ndarray) else features.data
-    bad = np.flatnonzero(~np.isfinite(entries))
+    with np.errstate(over="ignore", invalid="ignore"):
+        is_clean = np.isfinite(entries.sum(dtype=np.float64))  # a sum may overflow, but never hides what is not finite
+    bad = np.zeros(0, np.intp) if is_clean else np.flatnonzero(~np.isfinite(entries))
     if bad.size:
         value, at = float(entries.flat[bad[0]]), int(bad[0])
         if isinstance(features, np.ndarray):

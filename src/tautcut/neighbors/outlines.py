@@ -16,7 +16,7 @@ from tautcut.search.threads import in_threads
 
 FEW_FEATURES = 64  # are compared as they are
 AXES = (32, 64, 128, 256)  # principal axes to try, at most half as many as features,
-SHARE_OF_SPREAD = 0.9  # until they carry so much of the squared distances
+SHARE_OF_SPREAD = 0.8  # until they carry so much of the squared distances
 AXES_POINTS = 2048  # from which the axes are found,
 AXES_PASSES = 2  # in so many passes: rough axes will do
 ROWS = 2048  # projected at a time
@@ -94,14 +94,25 @@ def _principal_axes(single: SingleArray) -> tuple[SingleArray, SingleArray | Non
     rows = single if n <= AXES_POINTS else single[np.sort(rng.choice(n, AXES_POINTS, replace=False))]
     mean = rows.mean(axis=0, dtype=np.float64).astype(np.float32)
     rows = rows - mean
-    axes: FloatArray = rng.standard_normal((d, min(AXES[-1], d)))
+    spread = max(float(squared_norms(rows).sum(dtype=np.float64)), 1e-300)
+    for most in (AXES[-2], AXES[-1]):  # more axes take longer to find
+        if 2 * AXES[0] <= d:
+            axes, carried = _leading_axes(rows, min(most, d), rng)
+            for count in AXES:
+                if 2 * count <= d and count <= most and carried[count - 1] >= SHARE_OF_SPREAD * spread:
+                    return mean, axes[:, :count].astype(np.float32)
+    return mean, None
+
+
+def _leading_axes(rows: SingleArray, count: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+    """About the leading principal axes of centred rows, as columns, and how much of the spread the first of them carry.
+
+    By subspace iteration.
+    """
+    axes: FloatArray = rng.standard_normal((rows.shape[1], count))
     for _ in range(AXES_PASSES):
         product = rows.T @ (rows @ axes.astype(np.float32))
         axes = np.linalg.qr(product.astype(np.float64))[0]  # orthonormal up to one rounding to single precision
     projected = (rows @ axes.astype(np.float32)).astype(np.float64)
-    spread, rotation = np.linalg.eigh(projected.T @ projected)
-    carried = np.cumsum(spread[::-1]) / max(float(squared_norms(rows).sum(dtype=np.float64)), 1e-300)
-    for count in AXES:
-        if 2 * count <= d and carried[min(count, carried.size) - 1] >= SHARE_OF_SPREAD:
-            return mean, (axes @ rotation[:, ::-1][:, :count]).astype(np.float32)
-    return mean, None
+    spreads, rotation = np.linalg.eigh(projected.T @ projected)
+    return axes @ rotation[:, ::-1], np.cumsum(spreads[::-1])

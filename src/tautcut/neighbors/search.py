@@ -42,6 +42,7 @@ CELL = 128  # points at most, to begin with; more where there are so many
 CELL_OF_ROOT = 1 / 8  # of √n: the distances of n / 128 cells from one another would cost more than those of points
 MOVES = 2  # of all points to the nearest centre of a cell
 SPARE = 4  # listed beyond k, for what single precision misplaces
+OUTLINED = 5  # listed for each neighbour, where leading coordinates alone choose
 TASK = 5e8  # coordinates compared between looks whether to stop: less than a tenth of a second
 
 
@@ -195,6 +196,8 @@ class _Search:
         indices, squared = np.empty((len(self.queries), k), np.intp), np.empty((len(self.queries), k))
         is_clear = np.ones(len(self.queries), np.bool_)
         n_listed, rounding = min(k + SPARE, n), 2e-7 * (d + 8)
+        if task.is_outlined and not is_exact:  # by leading coordinates alone, then the nearest of those in full
+            task, n_listed = task._replace(is_outlined=False), min(OUTLINED * k, n)
 
         def work(cells: tuple[int, int]) -> tuple[int, int]:
             rows = asked.order[asked.bounds[cells[0]] : asked.bounds[cells[1]]]
@@ -292,8 +295,7 @@ class _Sample:
         guides, judges, rows = cells.order[chosen[:half]], cells.order[chosen[half:]], cells.rows[chosen[:half]]
         others = cell_of[indices[guides]]
         by_row, by_cell = (_ranks(cells.centres, of, others) for of in (rows, cells.centres[cell_of[guides]]))
-        n_coordinates = cells.rows.shape[1] / (2 if search.task.is_outlined else 1)  # few are compared to the last
-        enough = _enough(by_row, by_cell, n_coordinates, search.cell_size)
+        enough = _enough(by_row, by_cell, cells.rows.shape[1], search.cell_size)
         cost, exact_cost = enough.most * search.cell_size + enough.wide, n_pairs / chosen.size + len(cells.centres)
         return cls(judges, squared[judges, -1:], enough, cost, exact_cost)
 
@@ -316,7 +318,7 @@ def _fours(cells: Cells, places: IndexArray) -> Cells:
     )
 
 
-def _enough(by_row: IntArray, by_cell: IntArray, n_coordinates: float, cell_size: float) -> _Looks:
+def _enough(by_row: IntArray, by_cell: IntArray, n_coordinates: int, cell_size: float) -> _Looks:
     """Looks that find as many of the neighbours, whose cells have these ranks, as is cheap; or as is aimed at."""
     looks = []
     for aim in AIMS_OF_RECALL:  # half of what may be missed is missed by either

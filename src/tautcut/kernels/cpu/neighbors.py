@@ -56,10 +56,7 @@ def split(
         middle = ((2 * node + 1) * n) >> (level + 1)
         _longest_axis(rows, order[begin:end], axis, turned, mean)
         for t in range(begin, end):
-            place = np.float32(0)
-            for j in range(d):
-                place += rows[order[t], j] * axis[j]
-            places[t] = place
+            places[t] = _along(rows, order[t], mean, axis)
         cut = largest_of(places[begin:end].copy(), end - begin, end - middle)
         on_cut = middle - begin  # how many of those on the cut go to the left
         for t in range(begin, end):
@@ -93,9 +90,7 @@ def _longest_axis(rows: SingleArray, members: Array, axis: SingleArray, turned: 
     for _ in range(_PASSES):
         turned[:] = 0
         for t in range(0, members.size, step):
-            along = np.float32(0)
-            for j in range(d):
-                along += (rows[members[t], j] - mean[j]) * axis[j]
+            along = _along(rows, members[t], mean, axis)
             for j in range(d):
                 turned[j] += along * (rows[members[t], j] - mean[j])
         length = np.sqrt((turned * turned).sum())
@@ -174,6 +169,15 @@ def _nearest_cells(of: SingleArray, row: int, centres: SingleArray, count: int, 
             near[filled] = other
             filled += 1
     return near[np.argsort(gaps[near], kind="mergesort")]
+
+
+@summing
+def _along(rows: SingleArray, i: int, mean: SingleArray, axis: SingleArray) -> Any:
+    """⟨row i − mean, axis⟩."""
+    total = np.float32(0)
+    for j in range(axis.size):
+        total += (rows[i, j] - mean[j]) * axis[j]
+    return total
 
 
 @summing
