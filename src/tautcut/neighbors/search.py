@@ -321,8 +321,9 @@ def _fours(cells: Cells, places: IndexArray) -> Cells:
 def _enough(by_row: IntArray, by_cell: IntArray, n_coordinates: int, cell_size: float) -> _Looks:
     """Looks that find as many of the neighbours, whose cells have these ranks, as is cheap; or as is aimed at."""
     looks = []
-    for aim in AIMS_OF_RECALL:  # half of what may be missed is missed by either
-        most, wide = (int(np.quantile(ranks, (1 + aim) / 2, method="higher")) for ranks in (by_row, by_cell))
+    for aim in AIMS_OF_RECALL:  # a quarter of what may be missed is missed by the cheaper choice, near the block
+        shares = (by_row, 1 - (1 - aim) * 3 / 4), (by_cell, 1 - (1 - aim) / 4)
+        most, wide = (int(np.quantile(ranks, share, method="higher")) for ranks, share in shares)
         looks.append(_Looks(most, max(most, wide)))
     cheap = [one for one in looks if n_coordinates * (one.most * cell_size + 2 * one.wide) <= CHEAP]
     return cheap[-1] if cheap else looks[0]
