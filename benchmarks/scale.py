@@ -22,8 +22,8 @@ from run import FAILED, commit_of_code, run_apart, surroundings
 
 from tautcut import Graph, MTVClustering, Problem, balanced_cut_energy, purity
 from tautcut.algorithm.observers import Progress
-from tautcut.neighbors import neighbor_graph
 from tautcut.kernels.devices import neighbor_finder
+from tautcut.neighbors import neighbor_graph
 from tautcut.records import RunRecord, append_record, read_records
 from tautcut.search.starts import soften
 
