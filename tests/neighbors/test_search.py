@@ -145,12 +145,11 @@ def test_auto_is_exact_among_few_points_and_where_it_costs_little(monkeypatch, c
         assert neighbor_graph(HARD["normal"], 3, random_state=0)[1].method == method
 
 
-def test_more_is_looked_at_where_it_is_cheap(monkeypatch):
+def test_more_is_looked_at_where_it_is_cheap():
     ranks = np.arange(1, 1001).reshape(100, 10)
-    dear = search._enough(ranks, 2 * ranks, 50, 100.0)
+    dear = search._enough(ranks, 2 * ranks, 50, 100.0, 1e3)
     assert dear == (986, 1992)  # of the 2 % that may be missed, 1.5 % are by the row and 0.5 % by its block
-    monkeypatch.setattr(search, "CHEAP", 1e9)
-    assert search._enough(ranks, 2 * ranks, 50, 100.0) == (1000, 2000)
+    assert search._enough(ranks, 2 * ranks, 50, 100.0, 1e9) == (1000, 2000)
 
 
 def test_cells_are_cut_up_where_copies_fill_them():

@@ -35,7 +35,8 @@ SMALL = 20_000  # points up to which an exact search takes about a second on two
 DEARER = 2.0  # times as many comparisons as an approximate search: "auto" is exact up to there
 SAMPLED_POINTS = 500  # for the choice of cells, and as many for the estimate: its standard error at 0.98 is below 0.004
 AIMS_OF_RECALL = (0.98, 0.985, 0.99, 0.995, 0.999)  # the first at any price, a later one where it costs
-CHEAP = 500_000  # coordinates compared for each point, or fewer: some twenty microseconds
+CHEAP = 250_000  # coordinates compared for each point, or fewer: some ten microseconds,
+CHEAP_BY_FEATURE = 200  # and so many more for each feature: what is compared in full costs as much
 LOW_RECALL = 0.95  # below it there is a warning
 
 CELL = 128  # points at most, to begin with; more where there are so many
@@ -295,7 +296,9 @@ class _Sample:
         guides, judges, rows = cells.order[chosen[:half]], cells.order[chosen[half:]], cells.rows[chosen[:half]]
         others = cell_of[indices[guides]]
         by_row, by_cell = (_ranks(cells.centres, of, others) for of in (rows, cells.centres[cell_of[guides]]))
-        enough = _enough(by_row, by_cell, cells.rows.shape[1], search.cell_size)
+        enough = _enough(
+            by_row, by_cell, cells.rows.shape[1], search.cell_size, CHEAP + CHEAP_BY_FEATURE * search.points.shape[1]
+        )
         cost, exact_cost = enough.most * search.cell_size + enough.wide, n_pairs / chosen.size + len(cells.centres)
         return cls(judges, squared[judges, -1:], enough, cost, exact_cost)
 
@@ -318,15 +321,15 @@ def _fours(cells: Cells, places: IndexArray) -> Cells:
     )
 
 
-def _enough(by_row: IntArray, by_cell: IntArray, n_coordinates: int, cell_size: float) -> _Looks:
+def _enough(by_row: IntArray, by_cell: IntArray, n_coordinates: int, cell_size: float, cheap: float) -> _Looks:
     """Looks that find as many of the neighbours, whose cells have these ranks, as is cheap; or as is aimed at."""
     looks = []
     for aim in AIMS_OF_RECALL:  # a quarter of what may be missed is missed by the cheaper choice, near the block
         shares = (by_row, 1 - (1 - aim) * 3 / 4), (by_cell, 1 - (1 - aim) / 4)
         most, wide = (int(np.quantile(ranks, share, method="higher")) for ranks, share in shares)
         looks.append(_Looks(most, max(most, wide)))
-    cheap = [one for one in looks if n_coordinates * (one.most * cell_size + 2 * one.wide) <= CHEAP]
-    return cheap[-1] if cheap else looks[0]
+    affordable = [one for one in looks if n_coordinates * (one.most * cell_size + 2 * one.wide) <= cheap]
+    return affordable[-1] if affordable else looks[0]
 
 
 def _ranks(centres: SingleArray, rows: SingleArray, others: Array) -> IntArray:
