@@ -45,7 +45,6 @@ class GenerationSearcher:
         self._gpu.starts_that_fit()  # refuses what is too large before anything is made
         self._moves = self._gpu.moves(task.smallest)
         self.n_polishes = task.effort.polishes
-        self.is_sure = False
         is_drawn = isinstance(self._init, str) and self._init != "ncut"
         n_starts = task.n_starts(lambda: STARTS if is_drawn else 0)
         # What happens to be free in its memory must not change an answer, so an empty GPU is asked.
@@ -87,7 +86,7 @@ class GenerationSearcher:
     def evolved(self, founders: Sequence[Partition], *, rng: np.random.Generator) -> Population:
         """What becomes of the founders, or of starts where there are none, while generations find anything lower.
 
-        Two starts that end in one lowest partition are believed, and have no children; `is_sure` says so.
+        Two starts that end in one lowest partition are believed, and have no children.
         """
         population, n_stale = Population(self.smallest, self.capacity), 0
         for founder in founders:
@@ -96,8 +95,7 @@ class GenerationSearcher:
             starts = list(self.starts(population, rng=rng))
             for start in starts:
                 population.found(start.partition)
-            self.is_sure = starts[0].n_alike > 1
-            if self.is_sure or _is_cut_short(starts[-1]):
+            if starts[0].n_alike > 1 or _is_cut_short(starts[-1]):
                 return population
         for _ in range(self._n_generations):
             lowest = population[0]

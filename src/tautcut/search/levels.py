@@ -28,9 +28,6 @@ _RATIO = 64  # of the vertices of a graph and of the next coarser one, at most
 _HEAVIEST_SHARE = 0.05  # of a cluster: no coarse vertex weighs more
 _FINALISTS = (1, 4)  # partitions of a coarse graph that are polished on the next finer one, at least and at most
 _FINALIST_WORK = 4_000_000  # directed edges over the finalists
-_CYCLES = 4  # that follow the first, for each 16 generations of the effort, at most
-_CYCLE_WORK = 1_000_000  # directed edges from which on there are fewer
-_WORTH = 1e-3  # of (P): a cycle that lowers it by less is the last
 
 
 class LevelSearcher:
@@ -46,14 +43,12 @@ class LevelSearcher:
         self._coarsest = _coarsest(problem)
         per_vertex = problem.total_mass / problem.n_vertices
         self._heaviest = max(2.0 * per_vertex, _HEAVIEST_SHARE * problem.total_mass / problem.n_clusters)
-        cycles = _CYCLES * task.effort.generations // 16
-        self._n_cycles = int(np.clip(cycles * _CYCLE_WORK // max(problem.graph.indices.size, 1), 0, cycles))
         is_large = problem.graph.indices.size > LARGE and problem.n_vertices > 2 * self._coarsest
-        self._has_levels, self._is_sure = is_large, False
+        self._has_levels = is_large
         # On levels, what is found has been through Algorithm 1 on the finest graph.
         self.n_polishes = max(0, task.effort.polishes - 1) if is_large else task.effort.polishes
         self.n_starts = _n_finalists(problem) if is_large else self._finest.n_starts
-        self.n_children = self._n_cycles * self.n_starts if is_large else self._finest.n_children
+        self.n_children = task.effort.cycles * self.n_starts if is_large else self._finest.n_children
 
     @staticmethod
     def suits(task: Task) -> bool:
@@ -76,19 +71,10 @@ class LevelSearcher:
             yield from host.starts(population, rng=rng)
             yield from host.children(population, rng=rng)
         elif self._has_levels:
-            yield from self._cycles(population, rng)
+            for _ in range(self._task.effort.cycles):
+                yield from self._cycle(self._finest, tuple(population), population, rng)
         else:
             yield from self._finest.children(population, rng=rng)
-
-    def _cycles(self, population: Population, rng: np.random.Generator) -> Iterator[Found]:
-        """Further cycles, while they are worth it; none where the first was sure of the coarsest graph."""
-        if self._is_sure:
-            return
-        for _ in range(self._n_cycles):
-            before = population[0].energy
-            yield from self._cycle(self._finest, tuple(population), population, rng)
-            if population[0].energy > (1 - _WORTH) * before:
-                return
 
     def refine(self, partition: Partition, *, rng: np.random.Generator) -> Partition:
         """Greedy moves; never higher in (P)."""
@@ -118,7 +104,6 @@ class LevelSearcher:
                 found.found(one.partition)
         else:
             found = lower.evolved(images, rng=rng)
-            self._is_sure = lower.is_sure
         finalists = np.stack([one.labels for one in list(found)[: _n_finalists(problem)]])
         is_last = searcher is self._finest and not self.n_polishes
         yield from searcher.polished(coarse.projected(finalists), population, is_last=is_last)

@@ -49,6 +49,7 @@ class Effort:
     combinations: int = 0  # of two partitions, at most
     annealed_children: int = 0  # for each start, where the graph is not large, at most (decision 0029)
     generations: int = 0  # of children on a GPU (decision 0022)
+    cycles: int = 0  # that follow the first, where a GPU coarsens the graph (decision 0057)
     small_children: int = 0  # on a small graph, at most (decision 0027)
     polishes: int = 0  # rounds of Algorithm 1 from the best partition, each with a refinement, while they help
     strong: tuple[float, ...] = ()  # imbalances of a strong partitioner's starts, on any graph (decision 0021)
@@ -63,7 +64,7 @@ EFFORTS = {
     ),
     "thorough": Effort(
         start_factor=2, is_refined=True, children=80, combinations=120, annealed_children=8, generations=64,
-        polishes=5, small_children=960, strong=(0.03, 0.1, 0.3),
+        cycles=4, polishes=5, small_children=960, strong=(0.03, 0.1, 0.3),
     ),
 }  # fmt: skip
 # What a fit takes at its peak, beside the duals p_ij of R columns: per directed edge, for the graph, its levels and the

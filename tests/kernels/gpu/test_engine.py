@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-import tautcut.kernels.gpu.layout as layout_module
 from gpu_or_interpreter import (
     HAS_GPU,
     MIXED,
@@ -23,6 +22,7 @@ from gpu_or_interpreter import (
 from sample_graphs import random_graph
 from tautcut.errors import EngineUnavailableError, InputError
 from tautcut.graph import Graph
+from tautcut.kernels.gpu import layout as layout_module
 from tautcut.kernels.gpu import medians, tables
 from tautcut.kernels.protocol import Measures, StepSizes
 from tautcut.kernels.reference import ReferenceKernels, project

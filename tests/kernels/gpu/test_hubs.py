@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-import tautcut.kernels.gpu.layout as layout_module
 from gpu_or_interpreter import assert_close, engine, kernels_of, random_starts
 from tautcut.algorithm.batch import run_batch
 from tautcut.algorithm.solver import run
 from tautcut.algorithm.stopping import StopRule
 from tautcut.graph import Graph
+from tautcut.kernels.gpu import layout as layout_module
 from tautcut.kernels.gpu.batch import GpuBatch
 from tautcut.kernels.protocol import StepSizes
 from tautcut.kernels.reference import ReferenceArrays, ReferenceKernels

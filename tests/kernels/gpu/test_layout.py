@@ -14,10 +14,10 @@ pytest.importorskip("hypothesis")
 from hypothesis import given
 from hypothesis import strategies as st
 
-import tautcut.kernels.gpu.layout as layout_module
 from gpu_or_interpreter import torch
 from strategies import graphs, random_graph
 from tautcut.graph import Graph
+from tautcut.kernels.gpu import layout as layout_module
 from tautcut.kernels.gpu.layout import Csr, Layout, exactly_summed, layout_of, tensor_of
 
 
