@@ -152,7 +152,8 @@ def pretend_memory(monkeypatch: pytest.MonkeyPatch, *, free: int, whole: int) ->
 
 
 def test_as_many_starts_as_its_memory_holds(monkeypatch: pytest.MonkeyPatch):
-    gpu = engine.GpuKernels(labelled_problem(3, is_weighted=True, masses="few"), device="cuda")  # no tensor is made
+    gpu = kernels_of(labelled_problem(3, is_weighted=True, masses="few"))
+    gpu.device = torch.device("cuda")  # from here on no tensor is made
     room = gpu.bytes_of_graph() + 3.5 * gpu.bytes_of_start()
     pretend_memory(monkeypatch, free=int(room / 0.9), whole=int(2 * room / 0.9))
     assert gpu.starts_that_fit(2) == 2
@@ -172,8 +173,13 @@ def test_a_start_takes_the_memory_that_was_foreseen(problem: Problem):
 
 
 def test_what_does_not_fit_is_refused_before_it_is_allocated(monkeypatch: pytest.MonkeyPatch):
-    gpu = engine.GpuKernels(labelled_problem(3, is_weighted=True), device="cuda")
+    problem = labelled_problem(3, is_weighted=True)
+    gpu = kernels_of(problem)
+    gpu.device = torch.device("cuda")
     pretend_memory(monkeypatch, free=1 << 10, whole=1 << 40)
-    with pytest.raises(InputError, match=rf"{N} vertices .* GiB on the GPU; 0.0 GiB are free"):
+    refused = rf"{N} vertices .* GiB on the GPU; 0.0 GiB are free"
+    with pytest.raises(InputError, match=refused):
         gpu.starts_that_fit()
+    with pytest.raises(InputError, match=refused):
+        engine.GpuKernels(problem, device="cuda")  # not even laid out
     assert "tensors" not in vars(gpu)
