@@ -939,7 +939,8 @@ def test_ctrl_c_before_the_run_is_one_sentence_at_once(folder, names, monkeypatc
 
 def test_ctrl_c_is_heard_by_a_process_that_compiles(folder, names, tmp_path):
     """From outside: the kernels are compiled afresh, and the answer does not wait for the compiler."""
-    command = [sys.executable, "-m", "tautcut", "cluster", "digits.csv", "-k", "10"]
+    (folder / "ring.edges").write_text("".join(f"{i} {(i + 1) % 3000}\n" for i in range(3000)))
+    command = [sys.executable, "-m", "tautcut", "cluster", "ring.edges", "-k", "10"]
     surroundings = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "empty")}
     with subprocess.Popen(
         command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=surroundings
