@@ -26,12 +26,11 @@ help:  ## this list
 demo: $(VENV)/.runtime  ## cluster 1797 images of digits, without and with one label per class
 	@$(BIN)/tautcut demo $(ARGS)
 
-# A fresh cache of compiled kernels, so that the time of the suite is what it is on a new machine. Three workers keep two
-# cores busy: tests wait for browsers and for processes of their own.
+# A fresh cache of compiled kernels, so that the time of the suite is what it is on a new machine.
 test: lint  ## lint, then the whole suite and the docstring examples, with coverage
 	@rm -rf build/numba
 	@NUMBA_CACHE_DIR='$(CURDIR)/build/numba' \
-		$(BIN)/python -m pytest --cov --doctest-modules --ignore=src/tautcut/kernels/gpu -n 3 --dist loadfile tests src $(ARGS)
+		$(BIN)/python -m pytest --cov --doctest-modules --ignore=src/tautcut/kernels/gpu -n 2 --dist loadfile tests src $(ARGS)
 
 # The GPU's modules count for coverage here, and here alone.
 test-interpreter: $(INTERPRETER_VENV)/.torch  ## the GPU's programs and whole fits with them, in Triton's interpreter
