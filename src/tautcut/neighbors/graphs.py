@@ -20,7 +20,7 @@ from tautcut.errors import GraphWarning
 from tautcut.graph import Graph
 from tautcut.memory import for_work, foresee
 from tautcut.neighbors.features import METRICS, Metric, comparable, distances_of, distinct_rows, features_of
-from tautcut.neighbors.search import LOW_RECALL, METHODS, Method, NeighborReport, OnStep, own_neighbors, share
+from tautcut.neighbors.search import LOW_RECALL, METHODS, Method, NeighborReport, OnStep, in_parts, own_neighbors
 
 Weights: TypeAlias = Literal["binary", "self-tuning", "gaussian"]
 Duplicates: TypeAlias = Literal["keep", "merge"]
@@ -172,16 +172,16 @@ def _joined(indices: IndexArray, weights: FloatArray) -> Graph:
     from tautcut.kernels.cpu import neighbors as kernels
 
     lists, weights, nothing = indices.astype(np.int32), weights.copy(), (np.empty(0, np.int32), np.empty(0))
-    share(kernels.order_lists, n, lists, weights)
+    in_parts(kernels.order_lists, n, lists, weights)
     ends, who, how_much = np.zeros(n, np.int64), np.empty(n * k, np.int32), np.empty(n * k)
-    share(kernels.turn_lists, n, lists, weights, ends, *nothing, parts=_PASSES)
+    in_parts(kernels.turn_lists, n, lists, weights, ends, *nothing, parts=_PASSES)
     ends = np.cumsum(ends) - ends
-    share(kernels.turn_lists, n, lists, weights, ends, who, how_much, parts=_PASSES)
+    in_parts(kernels.turn_lists, n, lists, weights, ends, who, how_much, parts=_PASSES)
     indptr, turned = np.zeros(n + 1, np.int64), (ends, who, how_much)
-    share(kernels.join_lists, n, lists, weights, *turned, indptr, *nothing)
+    in_parts(kernels.join_lists, n, lists, weights, *turned, indptr, *nothing)
     indptr = np.cumsum(indptr)
     columns, values = np.empty(indptr[-1], np.int32), np.empty(indptr[-1])
-    share(kernels.join_lists, n, lists, weights, *turned, indptr, columns, values)
+    in_parts(kernels.join_lists, n, lists, weights, *turned, indptr, columns, values)
     return Graph(indptr, columns, values)
 
 

@@ -212,7 +212,7 @@ class _Search:
         n_pairs, n_cells = 0, len(asked.bounds) - 1
         compared = n if is_exact else most * self.cell_size
         n_tasks = int(len(asked.order) * compared * (task.cells.rows.shape[1] + 16) / TASK) + 1
-        for rows, pairs in in_threads(work, _shares(n_cells, n_tasks)):
+        for rows, pairs in in_threads(work, _parts(n_cells, n_tasks)):
             n_pairs += pairs
             steps.advance(rows)
         if is_exact:
@@ -227,7 +227,7 @@ class _Search:
             kernels.settle(rows[slice(*part)], self.points, self.queries, is_self, indices, squared)
 
         n_tasks = int(rows.size * self.points.size / TASK) + 1
-        for _ in in_threads(work, _shares(rows.size, n_tasks)):
+        for _ in in_threads(work, _parts(rows.size, n_tasks)):
             pass
 
 
@@ -238,11 +238,11 @@ def _cells(seen: Coordinates) -> Cells:
     levels = max(0, int(np.ceil(np.log2(n / size))))
     order, spare, places = np.arange(n, dtype=np.int32), np.empty(n, np.int32), np.empty(n, np.float32)
     for level in range(levels):
-        share(partial(kernels.split, level), 1 << level, seen.rows, order, places, spare)
+        in_parts(partial(kernels.split, level), 1 << level, seen.rows, order, places, spare)
     bounds = (np.arange((1 << levels) + 1) * n) >> levels
     centres = _centres(order, bounds, seen.rows)
     for _ in range(MOVES if levels else 0):
-        share(kernels.move, len(centres), order, bounds, seen.rows, centres, spare)
+        in_parts(kernels.move, len(centres), order, bounds, seen.rows, centres, spare)
         counts = np.bincount(spare, minlength=len(centres))
         kernels.regroup(spare, np.cumsum(counts) - counts, order)
         bounds = _bounds(counts, int(2 * size))
@@ -252,7 +252,7 @@ def _cells(seen: Coordinates) -> Cells:
         order, bounds, np.empty((n, d), np.float32), np.empty((n_panels.sum() * d, kernels.WIDTH), np.float32),
         np.r_[0, np.cumsum(n_panels)], centres, np.empty(len(centres), np.float32), np.empty(len(centres), np.float32),
     )  # fmt: skip
-    share(kernels.furnish, len(centres), seen.rows, seen.errors, cells)
+    in_parts(kernels.furnish, len(centres), seen.rows, seen.errors, cells)
     return cells
 
 
@@ -271,7 +271,7 @@ def _bounds(counts: IntArray, most: int) -> IntArray:
 
 def _centres(order: Array, bounds: IntArray, rows: SingleArray) -> SingleArray:
     kernels, centres = _kernels(), np.empty((bounds.size - 1, rows.shape[1]), np.float32)
-    share(kernels.centre, len(centres), order, bounds, rows, centres)
+    in_parts(kernels.centre, len(centres), order, bounds, rows, centres)
     return centres
 
 
@@ -358,7 +358,7 @@ def _sparse_neighbors(points: SparseMatrix, queries: SparseMatrix | None, k: int
 
     shared = float(np.square(np.diff(by_rows.column_starts), dtype=np.float64).sum())  # pairs that share a column
     n_tasks = int((shared * n_asked / points.shape[0] + n_asked * points.shape[0]) / TASK * 4) + 1
-    for rows in in_threads(work, _shares(n_asked, n_tasks)):
+    for rows in in_threads(work, _parts(n_asked, n_tasks)):
         steps.advance(rows)
     return indices, squared
 
@@ -385,14 +385,14 @@ def _kernels() -> Any:
     return neighbors
 
 
-def _shares(count: int, parts: int) -> list[tuple[int, int]]:
+def _parts(count: int, parts: int) -> list[tuple[int, int]]:
     """The numbers below `count` in so many parts, or fewer: (first, last + 1) of each."""
     parts = max(1, min(parts, count))
     bounds = [count * part // parts for part in range(parts + 1)]
     return list(pairwise(bounds))
 
 
-def share(kernel: Callable[..., object], count: int, *arrays: Any, parts: int = 64) -> None:
+def in_parts(kernel: Callable[..., object], count: int, *arrays: Any, parts: int = 64) -> None:
     """kernel(first, last + 1, *arrays) on the numbers below `count`, in parts, on all threads."""
-    for _ in in_threads(lambda part: kernel(*part, *arrays), _shares(count, parts)):
+    for _ in in_threads(lambda part: kernel(*part, *arrays), _parts(count, parts)):
         pass

@@ -14,7 +14,7 @@ import numpy as np
 from tautcut.algorithm.batch import BatchResult, run_batch
 from tautcut.algorithm.results import Result
 from tautcut.algorithm.stopping import CUT_SHORT
-from tautcut.arrays import FloatArray
+from tautcut.arrays import FloatArray, IntArray
 from tautcut.kernels import devices
 from tautcut.problem import Partition, Problem
 from tautcut.search.partitioners import fill_empty
@@ -108,11 +108,13 @@ class GenerationSearcher:
                 break
         return population
 
-    def coarsened(self, n_vertices: int, heaviest: float, founders: Sequence[Partition], seed: int) -> Any:
-        """A coarser graph that respects the founders, made by the GPU; see `GpuKernels.coarsened`."""
+    def coarsened(
+        self, n_vertices: int, heaviest: float, founders: Sequence[Partition], seed: int
+    ) -> tuple[Any, Sequence[IntArray]]:
+        """A coarser graph that respects the founders, by `GpuKernels.coarsened`, and the founders' labels on it."""
         respected = self._gpu.joined([self._moves.labels_of(one.labels) for one in founders]) if founders else None
         coarse = self._gpu.coarsened(n_vertices, heaviest=heaviest, seed=seed, respected=respected)
-        return coarse, [] if respected is None else coarse.restricted(respected)
+        return coarse, [] if respected is None else list(coarse.restricted(respected))
 
     def polished(self, labels: Any, population: Population, *, is_last: bool) -> Iterator[Found]:
         """Algorithm 1 from partitions in the GPU's memory, then greedy moves; with the run, if none is to follow."""

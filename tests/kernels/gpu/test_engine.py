@@ -154,8 +154,8 @@ def pretend_memory(monkeypatch: pytest.MonkeyPatch, *, free: int, whole: int) ->
 def test_as_many_starts_as_its_memory_holds(monkeypatch: pytest.MonkeyPatch):
     gpu = kernels_of(labelled_problem(3, is_weighted=True, masses="few"))
     gpu.device = torch.device("cuda")  # from here on no tensor is made
-    room = gpu.bytes_of_graph() + 3.5 * gpu.bytes_of_start()
-    pretend_memory(monkeypatch, free=int(room / 0.9), whole=int(2 * room / 0.9))
+    room = 3.5 * gpu.bytes_of_start()
+    pretend_memory(monkeypatch, free=int(room / 0.9), whole=int((2.1 * room + gpu.bytes_of_graph()) / 0.9))
     assert gpu.starts_that_fit(2) == 2
     assert gpu.starts_that_fit(5) == 3
     assert gpu.starts_of_gpu(5) == 5  # of an empty one

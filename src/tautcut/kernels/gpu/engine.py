@@ -205,17 +205,18 @@ class GpuKernels:
         return int(duals + 10 * n * R * 4 + 2 * n * 4 + small)
 
     def bytes_of_graph(self) -> int:
-        """Memory that the starts share."""
-        of_vertex = 24 if self.has_masses else 16
-        return int(self.layout.n_slots * (8 if self.is_weighted else 4) + of_vertex * self.problem.n_vertices)
+        """Memory that the starts share: the graph, in CSR order and laid out, and what its vertices have."""
+        of_slot, of_edge = (8, 12) if self.is_weighted else (4, 4)
+        of_vertex = 32 if self.has_masses else 24
+        n_edges = self.problem.graph.indices.size
+        return int(of_slot * self.layout.n_slots + of_edge * n_edges + of_vertex * self.problem.n_vertices)
 
     def starts_that_fit(self, wanted: int = 1) -> int:
         """How many of the wanted starts the GPU's memory holds; refuses a graph of which not even one fits."""
         if self.device.type != "cuda":
             return wanted
-        shared = 0 if "tensors" in self.__dict__ else self.bytes_of_graph()
-        free = self._require_room(shared + self.bytes_of_start(), wanted=shared + wanted * self.bytes_of_start())
-        return int(min((free - shared) // self.bytes_of_start(), wanted))
+        of_start = self.bytes_of_start()  # the graph is there already
+        return int(min(self._require_room(of_start, wanted=wanted * of_start) // of_start, wanted))
 
     def _require_room(self, needed: int, wanted: int = 0) -> int:
         """The bytes that are free on the GPU; refuses, with the sum, where they are fewer than are needed."""
