@@ -19,6 +19,10 @@ class EngineUnavailableError(TautcutError, ImportError):
     """An engine or partitioner was asked for by name and is not installed."""
 
 
+class RankLostError(TautcutError, ConnectionError):
+    """A process of a run over many does not answer; the message names it."""
+
+
 class GraphWarning(UserWarning):
     """The graph is usable but peculiar: disconnected, isolated vertices, duplicate points."""
 

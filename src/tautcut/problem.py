@@ -99,7 +99,7 @@ class Problem:
     ) -> None:
         n, R = graph.n_vertices, cluster_count(n_clusters, graph.n_vertices)
         values = {
-            "graph": graph, "n_clusters": R, "lam": _lam_vector(lam, R), "labels": fixed_labels(labels, n, R),
+            "graph": graph, "n_clusters": R, "lam": lam_vector(lam, R), "labels": fixed_labels(labels, n, R),
             "numerator": one_of("numerator", numerator, NUMERATORS),
         }  # fmt: skip
         for name, value in values.items():
@@ -127,17 +127,12 @@ class Problem:
     @property
     def shares(self) -> FloatArray:
         """1 / (1 + λ_r), scaled to sum one: the share at which each denominator of (P) peaks."""
-        peaks = 1.0 / (1.0 + self.lam)
-        return np.asarray(peaks / peaks.sum())
+        return shares_of_lam(self.lam)
 
     @cached_property
     def median_mass(self) -> FloatArray:
-        """m(V) / (λ_r + 1): med_λ is the largest value such that it and what lies above have more mass (decision 0007).
-
-        A little is added: λ from a prior is rounded, and N·⅓ must not become 0.99…
-        """
-        whole = self.total_mass
-        return np.minimum(whole / (self.lam + 1.0) * (1 + 1e-12), np.nextafter(whole, 0.0))
+        """m(V) / (λ_r + 1): see `median_mass`."""
+        return median_mass(self.total_mass, self.lam)
 
     def in_means(self, *, of_weights: bool = True) -> tuple[Problem, float]:
         """The same problem with the mean mass, and the mean weight if asked, as units; and the unit of its (P).
@@ -174,6 +169,20 @@ def lam_of_prior(class_prior: ArrayLike | None, n_clusters: int) -> FloatArray:
     if n_clusters > 1 and prior.max() >= 1:
         raise InputError(f"class_prior leaves nothing for the other clusters: {prior.tolist()}.")
     return (1 - prior) / prior
+
+
+def shares_of_lam(lam: FloatArray) -> FloatArray:
+    """The shares, which sum to one, at which the denominators of (P) peak."""
+    peaks = 1.0 / (1.0 + lam)
+    return np.asarray(peaks / peaks.sum())
+
+
+def median_mass(total_mass: float, lam: FloatArray) -> FloatArray:
+    """m(V) / (λ_r + 1): med_λ is the largest value such that it and what lies above have more mass (decision 0007).
+
+    A little is added: λ from a prior is rounded, and N·⅓ must not become 0.99…
+    """
+    return np.minimum(total_mass / (lam + 1.0) * (1 + 1e-12), np.nextafter(total_mass, 0.0))
 
 
 def balanced_cut_energy(
@@ -249,7 +258,8 @@ def expected_masses(masses: FloatArray, shares: FloatArray) -> FloatArray:
     return shares * (whole / left)
 
 
-def _lam_vector(lam: ArrayLike | None, n_clusters: int) -> FloatArray:
+def lam_vector(lam: ArrayLike | None, n_clusters: int) -> FloatArray:
+    """λ of each cluster, checked: a number stands for all of them, None for R − 1."""
     if lam is None:
         return np.full(n_clusters, n_clusters - 1.0)
     vector = _per_cluster("lam", lam, n_clusters, or_one=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,12 +17,19 @@ from tautcut.algorithm.observers import Observer, Progress
 from tautcut.algorithm.prox import prox_tv
 from tautcut.algorithm.results import Result, Step
 from tautcut.algorithm.stopping import PROGRESS, Status, StopRule, has_collapsed, is_past
-from tautcut.arrays import FloatArray
+from tautcut.arrays import FloatArray, IntArray
 from tautcut.errors import InputError, InterruptedRunWarning
 from tautcut.kernels import devices
 from tautcut.kernels.protocol import Kernels, Measures
 from tautcut.kernels.reference import project
 from tautcut.problem import Partition, Problem
+
+
+class Measurer(Protocol):
+    """What the loop asks of a problem, be it whole or divided among ranks."""
+
+    def measured(self, labels: IntArray, cut: FloatArray) -> Partition:
+        """The partition of labels whose cuts are known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +51,7 @@ class State:
 
 
 def steps(
-    problem: Problem, start: FloatArray, kernels: Kernels, stop: StopRule, *, deadline: float = np.inf
+    problem: Measurer, start: FloatArray, kernels: Kernels, stop: StopRule, *, deadline: float = np.inf
 ) -> Iterator[State]:
     """Algorithm 1 from a start in C: the states of F⁰, F¹, …, the last of which has a status.
 
@@ -59,7 +66,7 @@ def steps(
         yield state
 
 
-def init(problem: Problem, F: FloatArray, kernels: Kernels) -> State:
+def init(problem: Measurer, F: FloatArray, kernels: Kernels) -> State:
     """The state before the first outer step; the start's own partition is the first best."""
     arrays = kernels.allocate(F)
     measures = kernels.measure(arrays)
@@ -68,7 +75,7 @@ def init(problem: Problem, F: FloatArray, kernels: Kernels) -> State:
     return State(arrays, measures, 1.0 / kernels.lipschitz, partition, None, partition.energy, status=status)
 
 
-def step(problem: Problem, state: State, kernels: Kernels, stop: StopRule, deadline: float = np.inf) -> State:
+def step(problem: Measurer, state: State, kernels: Kernels, stop: StopRule, deadline: float = np.inf) -> State:
     """One outer step F^k → F^{k+1} of Algorithm 1, and whether it was the last."""
     inner = prox_tv(
         kernels, state.arrays, state.measures, state.tau,

@@ -101,11 +101,21 @@ def gradient_norm(
     squared = graph.to_scipy()
     squared.data = np.asarray(weights, dtype=np.float64) ** 2
     degrees = np.asarray(squared.sum(axis=1)).ravel()
+    return power_bound(degrees, lambda x: product(squared, x), lambda values: float(values.max()), rounds=rounds)
+
+
+def power_bound(
+    degrees: FloatArray, product: Callable[[FloatArray], FloatArray], largest: Callable[[FloatArray], float], *,
+    rounds: int = 20,
+) -> float:  # fmt: skip
+    """The bound of `gradient_norm`, from the row sums of W∘W, its product with a vector, and the largest of all values:
+    so that each of many ranks may hold some rows.
+    """
     has_edge = degrees > 0
-    x = np.ones(graph.n_vertices)
+    x = np.ones(degrees.size)
     bound = np.inf
     for _ in range(rounds):
-        Qx = degrees * x + product(squared, x)
-        bound = min(bound, float((Qx[has_edge] / x[has_edge]).max()))
-        x = np.maximum(Qx / Qx.max(), 1e-12)  # the bound needs x > 0; a vertex without edges has 0
+        Qx = degrees * x + product(x)
+        bound = min(bound, largest(Qx[has_edge] / x[has_edge]))
+        x = np.maximum(Qx / largest(Qx), 1e-12)  # the bound needs x > 0; a vertex without edges has 0
     return float(np.sqrt(bound))

@@ -198,11 +198,13 @@ class Crew:
         """What the pass is told besides its command, at `words[NUMBERS + k]`."""
         return self.words[NUMBERS : NUMBERS + _ROOM]
 
-    def run(self, command: int, work: Any, *arguments: Any) -> None:
-        """Run the pass of this command, with whoever of the crew is there; those who have left are called again."""
+    def run(self, command: int, work: Any, *arguments: Any, first: int = 0) -> None:
+        """Run the pass of this command, from the first chunk on, with whoever of the crew is there; those who have left
+        are called again.
+        """
         if self._process != os.getpid():  # threads do not survive a fork
             self.words[_SLOTS:], self._process = _GONE, os.getpid()
-        self.words[_COUNTER], self.words[_COMMAND] = 0, command
+        self.words[_COUNTER], self.words[_COMMAND] = first, command
         if self._n_threads > 1:
             self._call(work, arguments)
         work(0, self.words, *arguments)

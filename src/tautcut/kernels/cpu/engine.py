@@ -9,7 +9,7 @@ depend on the number of threads. This module owns the layout; it decides nothing
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,14 +19,15 @@ from tautcut.graph.graph import local_order
 from tautcut.kernels.cpu.compiling import compiled
 from tautcut.kernels.cpu.crew import Crew
 from tautcut.kernels.cpu.layout import is_scattered, permuted
+from tautcut.kernels.cpu.medians import locate_medians
 from tautcut.kernels.cpu.sharing import affordable_threads, chunk_bounds, even_shares, share
 from tautcut.kernels.protocol import Measures, StepSizes, gradient_norm
 from tautcut.problem import Problem
 
 # isort: off
 from tautcut.kernels.cpu.passes import (
-    ABOVE, BELOW, COLUMN_ROWS, CUT, HIGH, ITERATE, LOW, MASS_ABOVE, MASS_ONE, MASS_POSITIVE, MEASURE, MEDIAN, NEVER,
-    PADDING, SIGMA, SPECIALISED, STEP, SUM, SUM_ABOVE, SUM_ROWS, TAU, TIE, VARIATION, passes_for,
+    ABOVE, BELOW, COLUMN_ROWS, CUT, HIGH, ITERATE, LOW, MEASURE, MEDIAN, NEVER, PADDING, SIGMA, SPECIALISED, STEP,
+    SUM_ROWS, TAU, TIE, VARIATION, passes_for,
 )  # fmt: skip
 # isort: on
 
@@ -47,145 +48,21 @@ _SLACK_RANGE = (0.5, 30.0)  # it stays in here, so that a long run of one kind i
 
 
 @compiled
-def _locate_medians(
-    first: int, last: int, F: Array, masses: FloatArray, lam: FloatArray, median_mass: FloatArray, bracket: Array,
-    totals: FloatArray, n_candidates: IntArray, candidates: Array, candidate_masses: FloatArray, B: FloatArray,
-    medians: FloatArray, tie: FloatArray, missed: BoolArray,
-) -> None:  # fmt: skip
-    """Write B, the exact median, ∂B on ties, and whether the bracket missed the median, of the columns [first, last).
-
-    Where F is hard the median is 0 or 1, and the masses in `totals` say everything. Else it is selected from the
-    candidates, or, if it is not among them or some found no room, from the side of the bracket where it must be.
-    `masses` is empty where each vertex has the mass 1.
-    """
-    n = F.shape[0]
-    everything = masses.sum() if masses.size else float(n)
-    most = min(n, n_candidates[:, first:last].sum(axis=0).max())
-    room, room_masses = np.empty(most, F.dtype), np.ones(most)
-    for r in range(first, last):
-        missed[r] = False
-        bar, whole = median_mass[r], totals[SUM, r]  # the median is where the mass from above exceeds the bar
-        positive, ones = totals[MASS_POSITIVE, r], totals[MASS_ONE, r]
-        if bar < ones:
-            median, plus, equal, sum_plus = 1.0, 0.0, ones, 0.0
-        elif bar >= positive:
-            median, plus, equal, sum_plus = 0.0, positive, everything - positive, whole
-        else:
-            above, sum_above = totals[MASS_ABOVE, r], totals[SUM_ABOVE, r]
-            is_full = n_candidates[:, r].max() > candidates.shape[2]
-            size, inside = 0, float(n_candidates[:, r].sum())
-            if not is_full:
-                size, inside = _collect(masses, candidates, candidate_masses, n_candidates, r, room, room_masses)
-            missed[r] = is_full or bar < above or bar >= above + inside
-            if missed[r]:
-                if room.size < n:
-                    room, room_masses = np.empty(n, F.dtype), np.ones(n)
-                low, high = bracket[LOW, r], bracket[HIGH, r]
-                if bar < above:
-                    low, high = high, F.dtype.type(1)
-                elif is_full and masses.size:  # how much mass lies inside is not known
-                    low = F.dtype.type(0)
-                elif bar >= above + inside:
-                    low, high = F.dtype.type(0), low
-                size, above, sum_above = _read_again(F, masses, r, low, high, room, room_masses)
-            values, weights = room[:size], room_masses[:size]
-            chosen = _select(values, weights, bar - above)
-            median, plus, equal, sum_plus = float(chosen), above, 0.0, sum_above
-            for c in range(size):
-                if values[c] > chosen:
-                    plus += weights[c]
-                    sum_plus += weights[c] * values[c]
-                elif values[c] == chosen:
-                    equal += weights[c]
-        minus = everything - plus - equal
-        sum_minus = whole - sum_plus - median * equal
-        B[r] = lam[r] * (sum_plus - median * plus) + (median * minus - sum_minus)
-        medians[r] = median
-        tie[r] = (minus - lam[r] * plus) / equal
-
-
-@compiled
-def _edges_once(indptr: IntArray, indices: Array, weights: Array, is_uniform: bool) -> tuple[IntArray, Array, Array]:
-    """The edges to neighbours with higher numbers, in CSR: each edge once. Weights that are all 1 stay as they are."""
+def _edges_once(indptr: IntArray, indices: Array, weights: FloatArray) -> tuple[IntArray, Array, FloatArray]:
+    """The edges to neighbours with higher numbers, in CSR: each edge once."""
     once_ptr = np.zeros(indptr.size, np.int64)
     for i in range(indptr.size - 1):
         at = indptr[i + 1]
         while at > indptr[i] and indices[at - 1] > i:  # neighbours are sorted
             at -= 1
         once_ptr[i + 1] = once_ptr[i] + indptr[i + 1] - at
-    once = np.empty(once_ptr[-1], indices.dtype)
-    once_weights = weights.copy() if is_uniform else np.empty(once_ptr[-1], weights.dtype)
+    once, once_weights = np.empty(once_ptr[-1], indices.dtype), np.empty(once_ptr[-1])
     for i in range(indptr.size - 1):
         begin, end = once_ptr[i], once_ptr[i + 1]
         first = indptr[i + 1] - (end - begin)
         once[begin:end] = indices[first : indptr[i + 1]]
-        if not is_uniform:
-            once_weights[begin:end] = weights[first : indptr[i + 1]]
+        once_weights[begin:end] = weights[first : indptr[i + 1]]
     return once_ptr, once, once_weights
-
-
-@compiled
-def _collect(
-    masses: FloatArray, candidates: Array, candidate_masses: FloatArray, n_candidates: IntArray, r: int, room: Array,
-    room_masses: FloatArray,
-) -> tuple[int, float]:  # fmt: skip
-    """Write the candidates of column r and their masses into the rooms; how many there are, and their mass."""
-    size, inside = 0, 0.0
-    for chunk in range(n_candidates.shape[0]):
-        for c in range(n_candidates[chunk, r]):
-            room[size] = candidates[chunk, r, c]
-            if masses.size:
-                room_masses[size] = candidate_masses[chunk, r, c]
-            inside += room_masses[size]
-            size += 1
-    return size, inside
-
-
-@compiled
-def _read_again(
-    F: Array, masses: FloatArray, r: int, low: Any, high: Any, room: Array, room_masses: FloatArray
-) -> tuple[int, float, float]:
-    """Write the values low < f ≤ high of column r, and their masses, into the rooms; how many they are, and the mass of
-    those above and its share in Σ m f.
-    """
-    size, above, sum_above = 0, 0.0, 0.0
-    for i in range(F.shape[0]):
-        value, mass = F[i, r], masses[i] if masses.size else 1.0
-        if value > high:
-            above += mass
-            sum_above += mass * value
-        elif value > low:
-            room[size], room_masses[size] = value, mass
-            size += 1
-    return size, above, sum_above
-
-
-@compiled
-def _select(values: Array, masses: FloatArray, bar: float) -> Any:
-    """The largest value such that it and those above have more mass than the bar, by quickselect; reorders both."""
-    low, high, above = 0, values.size - 1, 0.0
-    while low < high:
-        pivot = values[(low + high) // 2]
-        i, j = low, high
-        while i <= j:  # smaller values to the left, larger ones to the right; those between j and i equal the pivot
-            while values[i] < pivot:
-                i += 1
-            while values[j] > pivot:
-                j -= 1
-            if i <= j:
-                values[i], values[j] = values[j], values[i]
-                masses[i], masses[j] = masses[j], masses[i]
-                i += 1
-                j -= 1
-        larger = above + masses[i : high + 1].sum()
-        if bar < larger:
-            low = i
-        elif j + 1 < i and bar < larger + masses[j + 1]:
-            return pivot
-        else:
-            above = larger + masses[j + 1 : i].sum()
-            high = j
-    return values[max(low, 0)] if values.size else values.dtype.type(0)
 
 
 @dataclass
@@ -213,82 +90,80 @@ class CpuArrays:
     has_median: bool = False
 
 
-class CpuKernels:
-    """The Numba engine for one problem, in float32 or float64; duals in the same, or in float16 beside float32."""
+class RowLayout(NamedTuple):
+    """The rows that an engine works on: those of a whole graph, or of a part of it, whose neighbours elsewhere follow.
 
-    name = "cpu"
+    Weights and masses are divided by their means. `once` has every edge that is counted here, in CSR order.
+    """
+
+    indptr: IntArray
+    indices: Array
+    weights: FloatArray
+    masses: FloatArray
+    is_fixed: BoolArray
+    once: tuple[IntArray, Array, FloatArray]
+    bounds: IntArray  # where the rows are cut into chunks
+    is_uniform: bool
+    is_even: bool
+
+
+class RowEngine:
+    """The passes over some rows, and the arrays that they need: in float32 or float64; duals in the same, or in float16
+    beside float32.
+    """
 
     def __init__(
-        self, problem: Problem, *, dtype: np.dtype[Any], has_half_duals: bool = False, n_threads: int | None = None,
-        groups: IntArray | None = None,
+        self, layout: RowLayout, lam: FloatArray, *, dtype: np.dtype[Any], has_half_duals: bool = False,
+        n_threads: int | None = None,
     ) -> None:  # fmt: skip
-        R = problem.n_clusters
-        self._order = _local_order(problem.graph, R * dtype.itemsize, groups)
-        graph = problem.graph if self._order is None else permuted(problem.graph, self._order)
-        weights, self.weight_unit = graph.scaled_weights()
-        masses, mass_unit = graph.scaled_masses()
-        self.unit = self.weight_unit / mass_unit
-        self.lipschitz = gradient_norm(graph, weights, product=_shared_product)
-        self._dtype, self._n_columns = dtype, R
+        R = lam.size
+        self._dtype, self._n_columns, self._lam = dtype, R, lam
         self._dual_dtype = np.dtype(np.uint16) if has_half_duals else dtype  # the bits of a float16: `rows.HALF`
-        is_uniform = graph.is_uniform
-        self._passes = passes_for(R, is_uniform, not graph.is_even, dtype.name)
+        self._passes = passes_for(R, layout.is_uniform, not layout.is_even, dtype.name)
         self._width = self._passes.width
-        self._indptr: Array = graph.indptr
-        self._indices: Array = graph.indices
-        self._weights = np.zeros(1, dtype) if is_uniform else weights.astype(dtype)
-        self._edges_once = _edges_once(self._indptr, self._indices, self._weights, is_uniform)
-        self._is_fixed = problem.is_labelled if self._order is None else problem.is_labelled[self._order]
-        self._masses = np.empty(0) if graph.is_even else masses
+        self._indptr, self._indices, self._is_fixed = layout.indptr, layout.indices, layout.is_fixed
+        self._weights, once_weights = (
+            np.zeros(1, dtype) if layout.is_uniform else one.astype(dtype) for one in (layout.weights, layout.once[2])
+        )
+        self._edges_once = (*layout.once[:2], once_weights)
+        self._masses = np.empty(0) if layout.is_even else layout.masses
         self._pulls = self._masses.astype(dtype)  # the masses in F's precision: how strongly ∂B pulls at each vertex
-        self._lam, self._median_mass = problem.lam, problem.median_mass / mass_unit
-        self._bounds = chunk_bounds(self._indptr)
-        n_chunks = self._bounds.size - 1
-        self._sums = np.zeros((n_chunks, SUM_ROWS, self._width))
-        self._n_candidates = np.zeros((n_chunks, R), np.int64)
+        self._bounds, self._n_chunks = layout.bounds, layout.bounds.size - 1
+        self._sums = np.zeros((self._n_chunks, SUM_ROWS, self._width))
+        self._n_candidates = np.zeros((self._n_chunks, R), np.int64)
         room = max(_CANDIDATES * SPECIALISED // max(R, SPECIALISED), _FEWEST_CANDIDATES)
-        self._candidates = np.zeros((n_chunks, R, room), dtype)
-        self._candidate_masses = np.zeros((0, 0, 0) if graph.is_even else self._candidates.shape)
+        self._candidates = np.zeros((self._n_chunks, R, room), dtype)
+        self._candidate_masses = np.zeros((0, 0, 0) if layout.is_even else self._candidates.shape)
         work = self._indices.size * R
         self._n_threads = 1 if work < _SMALL else n_threads or affordable_threads(work, _LEAST_SHARE)
 
-    def allocate(self, F: FloatArray) -> CpuArrays:
+    def _allocated(self, F: FloatArray) -> CpuArrays:
+        """Arrays that hold F, the rows of neighbours elsewhere too, and P = 0."""
         n, R = F.shape
         rows = _aligned((4 * n, self._width), self._dtype).reshape(4, n, self._width)
         buffers = tuple(rows)
         start = buffers[0]
-        start[:, :R] = F if self._order is None else F[self._order]
+        start[:, :R] = F
         columns = np.zeros((COLUMN_ROWS, self._width), self._dtype)
         columns[PADDING, R:] = NEVER
         bracket = np.zeros((2, self._width), self._dtype)
         bracket[LOW] = 2.0  # above `high`, so it is empty: the first look selects from whole columns
         P = _aligned((self._indices.size, self._width), self._dual_dtype)
         return CpuArrays(
-            Crew(min(self._n_threads, self._bounds.size - 1)), rows, buffers, P, np.zeros(2, self._dtype),
+            Crew(max(min(self._n_threads, self._n_chunks), 1)), rows, buffers, P, np.zeros(2, self._dtype),
             start[:, :R].argmax(axis=1).astype(np.int32), columns,
             bracket, F=start, F_k=start, F_bar=start, median=np.zeros(R), slack=np.ones(R), cut=np.zeros(R),
         )  # fmt: skip
 
-    def measure(self, arrays: CpuArrays) -> Measures:
+    def _tally(self, arrays: CpuArrays) -> FloatArray:
+        """Look at F: the rows of `sums`, added up over all chunks in their order."""
         self._run(MEASURE, arrays)
-        totals = self._sums.sum(axis=0)
-        R = self._n_columns
-        B, median, tie, missed = np.empty(R), np.empty(R), np.empty(R), np.empty(R, np.bool_)
-        n_threads = min(affordable_threads(arrays.F.size, _LEAST_VALUES), R)
-        share(
-            _locate_medians, [R * t // n_threads for t in range(n_threads + 1)], arrays.F, self._masses, self._lam,
-            self._median_mass, arrays.bracket, totals, self._n_candidates, self._candidates, self._candidate_masses,
-            B, median, tie, missed,
-        )  # fmt: skip
-        self._move_bracket(arrays, median, missed)
-        arrays.cut = totals[CUT, :R] * self.weight_unit
-        return Measures(totals[VARIATION, :R], B, median, tie, float(totals[STEP, :R].sum()))
+        return np.asarray(self._sums.sum(axis=0))
 
-    def _move_bracket(self, arrays: CpuArrays, median: FloatArray, missed: BoolArray) -> None:
+    def _move_bracket(self, arrays: CpuArrays, median: FloatArray, missed: BoolArray, is_crowded: BoolArray) -> None:
         """Expect each median to drift on as it did. The bracket stays below 1: a median there is found by counting."""
         R = self._n_columns
         drift = np.where(arrays.has_median, median - arrays.median, 0.0)
-        is_crowded = self._n_candidates.max(axis=0) > self._candidates.shape[2] // 2
         arrays.slack *= np.where(is_crowded, _AFTER_CROWDING, np.where(missed, _AFTER_MISS, _AFTER_HIT))
         np.clip(arrays.slack, *_SLACK_RANGE, out=arrays.slack)
         arrays.median, arrays.has_median = median, True
@@ -306,13 +181,77 @@ class CpuKernels:
         arrays.columns[TIE, :R] = step * measures.tie
         arrays.columns[BELOW, :R] = -step
 
-    def iterate(self, arrays: CpuArrays, scale: FloatArray, steps: StepSizes) -> None:
+    def _prepare(self, arrays: CpuArrays, scale: FloatArray, steps: StepSizes) -> tuple[Array, Array]:
+        """Tell the pass the step sizes of an iteration; where the next F and F̄ go."""
         R = self._n_columns
         arrays.columns[SIGMA, :R] = steps.sigma * scale
         arrays.columns[TAU, :R] = steps.tau * scale
         arrays.steps[:] = steps.tau, steps.theta
-        F_next = _other(arrays.buffers[:2], arrays.F_k)
-        F_bar_next = _other(arrays.buffers[2:], arrays.F_bar)
+        return _other(arrays.buffers[:2], arrays.F_k), _other(arrays.buffers[2:], arrays.F_bar)
+
+    def _run(
+        self, command: int, arrays: CpuArrays, *, F_next: Array | None = None, bar_next: Array | None = None,
+        chunks: tuple[int, int] | None = None,
+    ) -> None:  # fmt: skip
+        """Run a pass over the chunks, all of them by default, by the crew of these arrays."""
+        places = {id(one): k for k, one in enumerate(arrays.buffers)}
+        told = (arrays.F, F_next, arrays.F_bar, bar_next, arrays.F_k)  # NOW, NEXT, BAR, NEXT_BAR, BEFORE
+        first, last = (0, self._n_chunks) if chunks is None else chunks
+        arrays.crew.numbers[:6] = [*(places.get(id(one), -1) for one in told), last]
+        if first == last:
+            return
+        tile = self._passes.tile
+        arrays.crew.run(
+            command, self._passes.work, self._bounds, self._indptr, self._indices, self._weights, self._pulls,
+            self._is_fixed, *self._edges_once, self._masses, arrays.rows.reshape(4, -1, tile),
+            arrays.P.reshape(-1, tile), arrays.labels, arrays.columns.reshape(-1, tile), arrays.steps,
+            arrays.bracket.reshape(-1, tile), self._sums.reshape(self._n_chunks, -1, tile), self._n_candidates,
+            self._candidates, self._candidate_masses, first=first,
+        )  # fmt: skip
+
+
+class CpuKernels(RowEngine):
+    """The Numba engine for one problem."""
+
+    name = "cpu"
+
+    def __init__(
+        self, problem: Problem, *, dtype: np.dtype[Any], has_half_duals: bool = False, n_threads: int | None = None,
+        groups: IntArray | None = None,
+    ) -> None:  # fmt: skip
+        self._order = _local_order(problem.graph, problem.n_clusters * dtype.itemsize, groups)
+        graph = problem.graph if self._order is None else permuted(problem.graph, self._order)
+        weights, self.weight_unit = graph.scaled_weights()
+        masses, mass_unit = graph.scaled_masses()
+        self.unit = self.weight_unit / mass_unit
+        self.lipschitz = gradient_norm(graph, weights, product=shared_product)
+        is_fixed = problem.is_labelled if self._order is None else problem.is_labelled[self._order]
+        layout = RowLayout(
+            graph.indptr, graph.indices, weights, masses, is_fixed, _edges_once(graph.indptr, graph.indices, weights),
+            chunk_bounds(graph.indptr), graph.is_uniform, graph.is_even,
+        )  # fmt: skip
+        super().__init__(layout, problem.lam, dtype=dtype, has_half_duals=has_half_duals, n_threads=n_threads)
+        self._median_mass = problem.median_mass / mass_unit
+
+    def allocate(self, F: FloatArray) -> CpuArrays:
+        return self._allocated(F if self._order is None else F[self._order])
+
+    def measure(self, arrays: CpuArrays) -> Measures:
+        totals, R = self._tally(arrays), self._n_columns
+        B, median, tie, missed = np.empty(R), np.empty(R), np.empty(R), np.empty(R, np.bool_)
+        n_threads = min(affordable_threads(arrays.F.size, _LEAST_VALUES), R)
+        share(
+            locate_medians, [R * t // n_threads for t in range(n_threads + 1)], arrays.F, self._masses, self._lam,
+            self._median_mass, arrays.bracket, totals, self._n_candidates, self._candidates, self._candidate_masses,
+            B, median, tie, missed,
+        )  # fmt: skip
+        is_crowded = self._n_candidates.max(axis=0) > self._candidates.shape[2] // 2
+        self._move_bracket(arrays, median, missed, is_crowded)
+        arrays.cut = totals[CUT, :R] * self.weight_unit
+        return Measures(totals[VARIATION, :R], B, median, tie, float(totals[STEP, :R].sum()))
+
+    def iterate(self, arrays: CpuArrays, scale: FloatArray, steps: StepSizes) -> None:
+        F_next, F_bar_next = self._prepare(arrays, scale, steps)
         self._run(ITERATE, arrays, F_next=F_next, bar_next=F_bar_next)
         arrays.F, arrays.F_bar = F_next, F_bar_next
 
@@ -330,24 +269,8 @@ class CpuKernels:
         placed[self._order] = rows
         return placed
 
-    def _run(
-        self, command: int, arrays: CpuArrays, *, F_next: Array | None = None, bar_next: Array | None = None
-    ) -> None:
-        """Run a pass over all chunks, by the crew of these arrays."""
-        places = {id(one): k for k, one in enumerate(arrays.buffers)}
-        told = (arrays.F, F_next, arrays.F_bar, bar_next, arrays.F_k)  # NOW, NEXT, BAR, NEXT_BAR, BEFORE
-        arrays.crew.numbers[:5] = [places.get(id(one), -1) for one in told]
-        tile = self._passes.tile
-        arrays.crew.run(
-            command, self._passes.work, self._bounds, self._indptr, self._indices, self._weights, self._pulls,
-            self._is_fixed, *self._edges_once, self._masses, arrays.rows.reshape(4, -1, tile),
-            arrays.P.reshape(-1, tile), arrays.labels, arrays.columns.reshape(-1, tile), arrays.steps,
-            arrays.bracket.reshape(-1, tile), self._sums.reshape(self._sums.shape[0], -1, tile), self._n_candidates,
-            self._candidates, self._candidate_masses,
-        )  # fmt: skip
 
-
-def _shared_product(matrix: SparseMatrix, x: FloatArray) -> FloatArray:
+def shared_product(matrix: SparseMatrix, x: FloatArray) -> FloatArray:
     """The matrix times x, by several threads."""
     product = np.empty(x.size)
     indptr = matrix.indptr.astype(np.int64)

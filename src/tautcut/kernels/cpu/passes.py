@@ -51,7 +51,8 @@ MASS_ONE = 6  # of the values ≥ 1
 CUT = 7  # weight of the edges that leave the cluster
 SUM_ROWS = 8
 
-# The commands of a pass, and what it is told besides: which buffer is F, its next state, F̄ and its next, and F^k.
+# The commands of a pass, and what it is told besides: which buffer is F, its next state, F̄ and its next, and F^k;
+# and the chunk to stop before.
 ITERATE = 1
 MEASURE = 2
 NOW = 0
@@ -59,6 +60,7 @@ NEXT = 1
 BAR = 2
 NEXT_BAR = 3
 BEFORE = 4
+END = 5
 
 # Rows of `bracket`: low < f ≤ high is inside.
 LOW = 0
@@ -127,9 +129,9 @@ def _specialised_pass(width: int, has_unit_weights: bool, has_masses: bool, one:
         over vertices are in float64; without masses, counts, exact in float32 as no chunk has 2²⁴ vertices, stay in
         F's precision.
         """
-        n_chunks = bounds.size - 1
         command = begin(words, me)
         while command > 0:
+            end_chunk = words[NUMBERS + END]
             F, F_k = rows[words[NUMBERS + NOW]], rows[words[NUMBERS + BEFORE]]
             if command == ITERATE:
                 F_next, F_bar = rows[words[NUMBERS + NEXT]], rows[words[NUMBERS + BAR]]
@@ -141,7 +143,7 @@ def _specialised_pass(width: int, has_unit_weights: bool, has_masses: bool, one:
                 ones, minus, nothing = full(one, width), full(-one, width), full(zero, width)
                 taus, thetas, shrink = full(steps[0], width), full(steps[1], width), full(one / (one + steps[0]), width)
                 chunk = take(words)
-                while chunk < n_chunks:
+                while chunk < end_chunk:
                     for i in range(bounds[chunk], bounds[chunk + 1]):
                         f_old = load(F, i, width)
                         if is_fixed[i]:
@@ -176,7 +178,7 @@ def _specialised_pass(width: int, has_unit_weights: bool, has_masses: bool, one:
                 blank = full(0.0, width)
                 none = blank if has_masses else nothing
                 chunk = take(words)
-                while chunk < n_chunks:
+                while chunk < end_chunk:
                     variation, whole, squares = blank, blank, blank
                     sum_above = blank
                     mass_above, mass_positive, mass_one = none, none, none
@@ -274,9 +276,9 @@ def _tiled_pass(tile: int, has_unit_weights: bool, has_masses: bool, one: Any) -
         In ITERATE, F̄'s next row, which nobody reads, holds the divergence and x until F is there; MEASURE takes a tile
         of all rows of a chunk after the other, the cuts first.
         """
-        n_chunks = bounds.size - 1
         command = begin(words, me)
         while command > 0:
+            end_chunk = words[NUMBERS + END]
             F, F_k = rows[words[NUMBERS + NOW]], rows[words[NUMBERS + BEFORE]]
             if command == ITERATE:
                 F_next, F_bar = rows[words[NUMBERS + NEXT]], rows[words[NUMBERS + BAR]]
@@ -285,7 +287,7 @@ def _tiled_pass(tile: int, has_unit_weights: bool, has_masses: bool, one: Any) -
                 ones, minus, nothing = full(one, tile), full(-one, tile), full(zero, tile)
                 taus, thetas, shrink = full(steps[0], tile), full(steps[1], tile), full(one / (one + steps[0]), tile)
                 chunk = take(words)
-                while chunk < n_chunks:
+                while chunk < end_chunk:
                     for i in range(bounds[chunk], bounds[chunk + 1]):
                         at = i * n_tiles
                         if is_fixed[i]:
@@ -340,7 +342,7 @@ def _tiled_pass(tile: int, has_unit_weights: bool, has_masses: bool, one: Any) -
                 nothing, ones, blank = full(zero, tile), full(one, tile), full(0.0, tile)
                 none = blank if has_masses else nothing
                 chunk = take(words)
-                while chunk < n_chunks:
+                while chunk < end_chunk:
                     first, last = bounds[chunk], bounds[chunk + 1]
                     n_candidates[chunk] = 0
                     for t in range(n_tiles):
