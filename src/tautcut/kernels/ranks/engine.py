@@ -103,8 +103,8 @@ class RankKernels:
                 equal[k], is_open[k] = spread[chosen, 0], width > 1
         for at, (r, value) in enumerate(zip(columns, self._piece.values_of_bits(low), strict=True)):
             write_column(
-                r, value, above[at], equal[at], sum_above[at], totals[SUM, r], self._everything, self._lam[r], B, median,
-                tie,
+                r, value, above[at], equal[at], sum_above[at], totals[SUM, r], self._everything, self._lam[r], B,
+                median, tie,
             )  # fmt: skip
 
     def harden(self, arrays: Any) -> tuple[IntArray, FloatArray]:
