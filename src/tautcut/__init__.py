@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tautcut.problem import Partition as Partition
     from tautcut.problem import Problem as Problem
     from tautcut.problem import balanced_cut_energy as balanced_cut_energy
+    from tautcut.ranks import ShardedGraph as ShardedGraph
     from tautcut.walk import walk_graph as walk_graph
 
 # Loaded on first use, so that the solver works where scikit-learn or numba is not installed.
@@ -33,6 +34,7 @@ _HOME = {
     "Partition": "problem",
     "Problem": "problem",
     "Result": "algorithm.results",
+    "ShardedGraph": "ranks",
     "Status": "algorithm.stopping",
     "StopRule": "algorithm.stopping",
     "balanced_cut_energy": "problem",

@@ -1,6 +1,6 @@
-"""Files that are whole or not there: whether a path can be written, and is no file that is read; a temporary file
-beside it that takes its place; sweeping those that a killed process left; errors of the system that name the file they
-are about. It knows no format.
+"""Files and folders that are whole or not there: whether a path can be written, and is no file that is read; a
+temporary file or folder beside it that takes its place; sweeping those that a killed process left; errors of the system
+that name the file they are about. It knows no format.
 """
 
 from __future__ import annotations
@@ -10,22 +10,24 @@ import os
 import platform
 import re
 import secrets
+import shutil
 import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from errno import EIO
+from errno import EEXIST, EIO
 from functools import cache
 from itertools import combinations, product
 from pathlib import Path
 
 from tautcut.errors import InputError
 
-_PART = re.compile(r"\.tautcut-(?P<place>[0-9a-f]{8})-(?P<pid>\d+)-[0-9a-f]{16}\.part")
+_PART = re.compile(r"\.tautcut-(?P<place>[0-9a-f]{8})-(?P<pid>\d+)-[0-9a-f]{16}\.(?P<kind>part|folder)")
 _ABANDONED = 24 * 3600  # seconds without a write after which a part is nobody's, whoever wrote it
 _SLACK = 60  # seconds by which the clocks of a file system and of the processes may differ
 
 _under_way: set[Path] = set()  # the parts that this process is writing
+_built: set[Path] = set()  # the folders that it is filling, which takes long: they are not waited for
 _swept: set[Path] = set()  # the folders in which it has looked for others
 
 AnyPath = str | os.PathLike[str]
@@ -97,18 +99,55 @@ def replacing(path: Path) -> Iterator[Path]:
     Its name cannot be foreseen, it is made by this call or not at all, and has the rights of any new file.
     """
     _sweep(path.parent)
-    part = path.with_name(f".tautcut-{_place()}-{os.getpid()}-{secrets.token_hex(8)}.part")
+    part = _part_beside(path)
     _under_way.add(part)
     try:
         with naming(path):
             os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o666))
             yield part
-            _flush_to_disk(part)
+            flush_to_disk(part)
             os.replace(part, path)
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)
         _under_way.discard(part)
+
+
+@contextmanager
+def building(path: Path) -> Iterator[Path]:
+    """A temporary folder beside `path` to fill; it becomes `path` if all went well, and nothing may be there yet.
+
+    What is in it is not yet on the disk when it gets its name: whoever fills it flushes what has to be whole.
+    """
+    _sweep(path.parent)
+    part = _part_beside(path, "folder")
+    _built.add(part)
+    try:
+        with naming(path):
+            part.mkdir()
+        yield part
+        with naming(path):
+            if os.path.lexists(path):
+                raise FileExistsError(EEXIST, "something has been put there meanwhile", os.fspath(path))
+            os.rename(part, path)
+    finally:
+        _remove_tree(part)
+        _built.discard(part)
+
+
+def _part_beside(path: Path, kind: str = "part") -> Path:
+    """A name beside the path that nobody foresees."""
+    return path.with_name(f".tautcut-{_place()}-{os.getpid()}-{secrets.token_hex(8)}.{kind}")
+
+
+def _remove_tree(part: Path) -> None:
+    """Remove a folder, though a thread may still be filling it: under another name nobody adds to it."""
+    if part.exists():
+        gone = _part_beside(part, "folder")
+        with suppress(OSError):
+            os.rename(part, gone)
+            part = gone
+        shutil.rmtree(part, ignore_errors=True)
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
@@ -127,9 +166,11 @@ def give_up() -> None:
     for part in list(_under_way):
         with suppress(OSError):
             part.unlink()
+    for part in list(_built):
+        _remove_tree(part)
 
 
-def _flush_to_disk(part: Path) -> None:
+def flush_to_disk(part: Path) -> None:
     """Have the system write the file, so that what does not fit or cannot be kept is known before it is moved."""
     file = os.open(part, os.O_RDWR)
     try:
@@ -142,18 +183,22 @@ def _flush_to_disk(part: Path) -> None:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove the parts whose writers have died; once in each folder, and quietly: it is not what was asked for."""
+    """Remove the parts, files and folders, whose writers have died; once in each folder, and quietly."""
     if folder in _swept:
         return
     _swept.add(folder)
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             found = _PART.fullmatch(entry.name)
-            if found and Path(entry.path) not in _under_way:
+            if found and Path(entry.path) not in _under_way | _built:
                 with suppress(OSError):
                     about = entry.stat(follow_symlinks=False)
-                    if stat.S_ISREG(about.st_mode) and _is_left_behind(found, about.st_mtime):
+                    if not _is_left_behind(found, about.st_mtime):
+                        continue
+                    if found["kind"] == "part" and stat.S_ISREG(about.st_mode):
                         os.unlink(entry.path)
+                    elif found["kind"] == "folder" and stat.S_ISDIR(about.st_mode):
+                        shutil.rmtree(entry.path, ignore_errors=True)
 
 
 def _is_left_behind(part: re.Match[str], written: float) -> bool:

@@ -892,14 +892,14 @@ def test_ctrl_c_while_labels_are_written_waits_for_them(folder, names, monkeypat
 
 def test_leaving_at_once_tells_what_is_there_and_leaves_no_part(folder, names, monkeypatch):
     """What the thread that listens does with a second Ctrl-C, or one that nobody obeys."""
-    codes, flush = [], writing._flush_to_disk
+    codes, flush = [], writing.flush_to_disk
 
     def left(part):
         flush(part)
         shell.leave(signal.SIGTERM)  # while labels are written, and all but moved
 
     monkeypatch.setattr(os, "_exit", codes.append)
-    monkeypatch.setattr(writing, "_flush_to_disk", left)
+    monkeypatch.setattr(writing, "flush_to_disk", left)
     result = run("cluster", "digits.csv", *BRIEF, "-k", "10", "--quiet")
     assert codes == [143]
     assert result.stderr.splitlines()[0] == "tautcut: interrupted; nothing was written."

@@ -13,7 +13,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from tautcut._version import __version__
-from tautcut.cli import commands, demo, label, reproduce, shell
+from tautcut.cli import commands, demo, label, reproduce, shards, shell
 from tautcut.cli.shell import BAD_INPUT, INTERRUPTED
 from tautcut.interrupts import first_signal, listening
 from tautcut.writing import is_under_way
@@ -26,7 +26,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-for command in (demo.demo, commands.cluster, commands.classify, commands.graph, commands.suggest, label.label):
+for command in (
+    demo.demo, commands.cluster, commands.classify, commands.graph, commands.suggest, label.label, shards.shard,
+):  # fmt: skip
     app.command()(command)
 app.command("next")(commands.next_points)
 app.add_typer(reproduce.app, name="reproduce")
