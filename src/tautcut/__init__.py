@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tautcut.problem import Problem as Problem
     from tautcut.problem import balanced_cut_energy as balanced_cut_energy
     from tautcut.ranks import ShardedGraph as ShardedGraph
+    from tautcut.ranks.launch import cluster_shards as cluster_shards
     from tautcut.walk import walk_graph as walk_graph
 
 # Loaded on first use, so that the solver works where scikit-learn or numba is not installed.
@@ -38,6 +39,7 @@ _HOME = {
     "Status": "algorithm.stopping",
     "StopRule": "algorithm.stopping",
     "balanced_cut_energy": "problem",
+    "cluster_shards": "ranks.launch",
     "knn_graph": "neighbors",
     "next_to_label": "acquisition",
     "purity": "metrics",

@@ -23,6 +23,10 @@ class RankLostError(TautcutError, ConnectionError):
     """A process of a run over many does not answer; the message names it."""
 
 
+class PeerFailedError(TautcutError):
+    """Another process of a run over many could not go on; it has said why."""
+
+
 class GraphWarning(UserWarning):
     """The graph is usable but peculiar: disconnected, isolated vertices, duplicate points."""
 

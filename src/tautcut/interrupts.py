@@ -140,6 +140,19 @@ def answering(say: Callable[[], None]) -> Iterator[None]:
         _heard.answers.remove(say)
 
 
+@contextmanager
+def heeding(ask_to_stop: Callable[[], None]) -> Iterator[None]:
+    """A signal in here is obeyed by ask_to_stop(), at once: the work then ends by itself, and may take its time."""
+
+    def ask() -> None:
+        if _heard is not None:
+            _heard.is_answered, _heard.is_pending = True, False
+        ask_to_stop()
+
+    with answering(ask):
+        yield
+
+
 def _listen(ear: socket.socket, heard: _Heard) -> None:
     """Hear signals until nobody sends any: one that comes while the other is awaited leaves at once."""
     with ear, suppress(OSError):
@@ -176,6 +189,11 @@ def end_with_parent(parent: int) -> None:
     The terminal sends an interrupt to every process; that of the parent decides what becomes of this one.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    outlive_never(parent)
+
+
+def outlive_never(parent: int) -> None:
+    """From here on this process ends, within a second, when its parent does."""
 
     def watch() -> None:
         while os.getppid() == parent:

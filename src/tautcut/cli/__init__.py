@@ -13,7 +13,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from tautcut._version import __version__
-from tautcut.cli import commands, demo, label, reproduce, shards, shell
+from tautcut.cli import commands, demo, label, reproduce, sharded, shards, shell
 from tautcut.cli.shell import BAD_INPUT, INTERRUPTED
 from tautcut.interrupts import first_signal, listening
 from tautcut.writing import is_under_way
@@ -28,6 +28,7 @@ app = typer.Typer(
 )
 for command in (
     demo.demo, commands.cluster, commands.classify, commands.graph, commands.suggest, label.label, shards.shard,
+    sharded.gather,
 ):  # fmt: skip
     app.command()(command)
 app.command("next")(commands.next_points)

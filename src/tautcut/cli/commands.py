@@ -16,6 +16,7 @@ import typer
 from tautcut.cli import shell
 from tautcut.cli.finished import FinishedRun
 from tautcut.cli.options import AskedSource, Candidates, Common, FitOptions, Grouping, Source, expanded, n_apart
+from tautcut.cli.sharded import Ranks, ShardedCommand
 from tautcut.errors import InputError
 from tautcut.interrupts import apart
 
@@ -37,16 +38,20 @@ def cluster(
     candidates: Candidates,
     fit: FitOptions,
     grouping: Grouping,
+    many: Ranks,
     source: Source,
     common: Common,
 ) -> None:
-    """Cluster the rows of a table, or the vertices of a graph.
+    """Cluster the rows of a table, the vertices of a graph, or those of a sharded graph by many processes.
 
     Labels and their confidence go to --out. Ctrl-C ends the run early: the best clusters so far are written.
     """
     with _command(common.seed, source) as written:
         settings, asked = fit.settings, candidates.asked(n_clusters)
         grouping.check()
+        if many.are_meant(source.file):
+            ShardedCommand("cluster", source, fit, grouping, many, common).cluster(asked)
+            return
         with common.bar(fit.device) as bar:
 
             def prepare() -> tuple[Path, Data, Array | None, dict[str, Any], Graph, NeighborReport | None]:
@@ -86,7 +91,7 @@ def cluster(
 @expanded
 def classify(
     *,
-    labels: Annotated[Path | None, typer.Option(help="A table of id and label: .csv .tsv .txt.")] = None,
+    labels: Annotated[Path | None, typer.Option(help="A table of id and label: .csv .tsv .txt .parquet.")] = None,
     label_column: Annotated[
         str | None,
         typer.Option(help="The known labels are this column (array, attribute) of FILE; others are left empty."),
@@ -97,6 +102,7 @@ def classify(
     ] = None,
     fit: FitOptions,
     grouping: Grouping,
+    many: Ranks,
     source: Source,
     common: Common,
 ) -> None:
@@ -110,6 +116,9 @@ def classify(
         if (labels is None) == (label_column is None):
             raise InputError("the known labels are missing or given twice: give either --labels or --label-column.")
         grouping.check()
+        if many.are_meant(source.file):
+            ShardedCommand("classify", source, fit, grouping, many, common).classify(labels, unknown or ())
+            return
         with common.bar(fit.device) as bar:
 
             def prepare() -> tuple[Path, Data, Array | None, dict[str, Any], Array, Graph, NeighborReport | None]:

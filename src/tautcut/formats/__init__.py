@@ -27,6 +27,7 @@ from tautcut.formats.labels import (
     known_labels,
     known_text,
     placeholder_among,
+    read_known,
     read_labels,
     read_links,
     write_labels,
@@ -43,8 +44,8 @@ from tautcut.graph import Graph
 
 __all__ = [
     "Data", "GRAPH_SUFFIXES", "Labelling", "QUESTION_SUFFIXES", "SUFFIXES", "about_run", "check_label_path",
-    "check_source", "inner_suffix", "known_labels", "known_text", "placeholder_among", "read", "read_labels",
-    "read_links", "stem", "write_graph", "write_labels", "write_questions",
+    "check_source", "inner_suffix", "known_labels", "known_text", "placeholder_among", "read", "read_known",
+    "read_labels", "read_links", "stem", "write_graph", "write_labels", "write_questions",
 ]  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import io
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -48,6 +48,7 @@ _END_NAME = re.compile(
 DIGITS = 6  # of confidence and quality in text
 QUESTION_SUFFIXES = (".csv", ".tsv")  # of tables that a person fills in
 
+_TEXTS = (".csv", ".tsv", ".txt")  # what tables that are joined by ids are read from
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -134,17 +135,46 @@ def read_labels(path: Path, ids: Array, unknown: Collection[str] = (), *, or_non
     The columns are those named id and label, else the first two. Vertices that the table leaves out are unknown; all
     may be, with `or_none`.
     """
-    places = _places(path, ids, "labels", "id and label")
+    places = _places(path, ids, "labels", "id and label", (*_TEXTS, ".parquet"))
     texts = [""] * len(ids)
-    with unpacked(path) as plain, reading(path, "a table of id and label"):
-        for line, id_, label in _pairs(read_sheet(plain), path):
-            if id_ not in places:
-                raise InputError(f"line {line} of '{path}' labels {id_[:40]!r}, which is not an id of the input.")
-            place = places[id_]
-            if texts[place] not in ("", label):
-                raise InputError(f"line {line} of '{path}' labels {id_[:40]!r} again, and differently. Keep one.")
-            texts[place] = label
+    for line, id_, label in _known_pairs(path):
+        if id_ not in places:
+            raise InputError(f"line {line} of '{path}' labels {id_[:40]!r}, which is not an id of the input.")
+        place = places[id_]
+        if texts[place] not in ("", label):
+            raise InputError(f"line {line} of '{path}' labels {id_[:40]!r} again, and differently. Keep one.")
+        texts[place] = label
     return known_labels(texts, unknown, or_none=or_none)
+
+
+def read_known(path: Path, unknown: Collection[str] = ()) -> tuple[list[str], Array]:
+    """The ids in a table of id and label, and their labels, none of them unknown: for ids that are not at hand."""
+    _check_table(path, "labels", "id and label", (*_TEXTS, ".parquet"))
+    found: dict[str, str] = {}
+    for line, id_, label in _known_pairs(path):
+        if found.setdefault(id_, label) != label:
+            raise InputError(f"line {line} of '{path}' labels {id_[:40]!r} again, and differently. Keep one.")
+    labels = known_labels(found.values(), unknown)
+    is_known = [one is not None for one in labels.tolist()]
+    return [id_ for id_, kept in zip(found, is_known, strict=True) if kept], labels[is_known]
+
+
+def _known_pairs(path: Path) -> Iterator[tuple[int, str, str]]:
+    """Line, id and label of each row of a table of text or a Parquet file."""
+    with unpacked(path) as plain, reading(path, "a table of id and label"):
+        if inner_suffix(path) != ".parquet":
+            yield from _pairs(read_sheet(plain), path)
+            return
+        table = optional("pyarrow.parquet", "reading Parquet").ParquetFile(plain)
+        names = [name.strip().casefold() for name in table.schema_arrow.names]
+        id_, label = _columns_of_pairs(names, path)
+        line = 0
+        for batch in table.iter_batches(columns=[table.schema_arrow.names[one] for one in (id_, label)]):
+            columns = (batch.column(0 if id_ < label else 1), batch.column(1 if id_ < label else 0))
+            for pair in zip(*(one.to_pylist() for one in columns), strict=True):
+                line += 1
+                id_text, label_text = ("" if cell is None else str(cell).strip() for cell in pair)
+                yield line, id_text, label_text
 
 
 def read_links(path: Path, ids: Array) -> list[list[int]]:
@@ -199,12 +229,18 @@ def _place(line: int, id_: str, places: Mapping[str, int], path: Path) -> int:
     return places[id_]
 
 
-def _places(path: Path, ids: Array, what: str, columns: str) -> dict[str, int]:
-    """Where each id of the input stands, if a table can be joined to them."""
-    if inner_suffix(path) not in (".csv", ".tsv", ".txt"):
-        raise InputError(f"{what} are read from .csv, .tsv or .txt files of {columns}; found '{path}'.")
+def _check_table(path: Path, what: str, columns: str, suffixes: Sequence[str] = _TEXTS) -> None:
+    """Refuse what is no table of these columns by its name, or not there."""
+    if inner_suffix(path) not in suffixes:
+        *first, last = suffixes
+        raise InputError(f"{what} are read from {', '.join(first)} or {last} files of {columns}; found '{path}'.")
     if not path.is_file():
         raise InputError(f"there is no file '{path}' of {what}. Check the path.")
+
+
+def _places(path: Path, ids: Array, what: str, columns: str, suffixes: Sequence[str] = _TEXTS) -> dict[str, int]:
+    """Where each id of the input stands, if a table can be joined to them."""
+    _check_table(path, what, columns, suffixes)
     places = {str(one): place for place, one in enumerate(ids.tolist())}
     if len(places) < len(ids):
         raise InputError(f"the ids of the input are not distinct, so {what} cannot be joined to them. Rename them.")
@@ -225,14 +261,21 @@ def _pairs(sheet: Sheet, path: Path) -> Iterator[tuple[int, str, str]]:
     names = [cell.strip().casefold() for cell in first[1]]
     is_named = bool(LABEL_NAMES.intersection(names) or ID_NAMES.intersection(names))
     has_header = is_named or bool(sheet.header)
-    if len(names) < 2 or (len(names) > 2 and not (is_named and LABEL_NAMES.intersection(names))):
-        raise InputError(f"labels need two columns, id and label; '{path}' has {len(names)}, and no such names.")
-    id_ = next((j for j, name in enumerate(names) if name in ID_NAMES), 0)
-    label = next((j for j, name in enumerate(names) if name in LABEL_NAMES and j != id_), 1 - min(id_, 1))
+    id_, label = _columns_of_pairs(names, path)
     for line, cells in lines if has_header else chain([first], lines):
         if len(cells) != len(names):
             raise InputError(f"'{path}' is uneven or cut short: line {line} has {len(cells)} columns.")
         yield line, _as_written(cells[id_].strip()), _as_written(cells[label].strip())
+
+
+def _columns_of_pairs(names: list[str], path: Path) -> tuple[int, int]:
+    """Which column has the ids, and which the labels: those of such names, else the first two."""
+    has_label = bool(LABEL_NAMES.intersection(names))
+    if len(names) < 2 or (len(names) > 2 and not has_label):
+        raise InputError(f"labels need two columns, id and label; '{path}' has {len(names)}, and no such names.")
+    id_ = next((j for j, name in enumerate(names) if name in ID_NAMES), 0)
+    label = next((j for j, name in enumerate(names) if name in LABEL_NAMES and j != id_), 1 - min(id_, 1))
+    return id_, label
 
 
 def known_text(ids: Iterable[object], labels: Iterable[object]) -> str:

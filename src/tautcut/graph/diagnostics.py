@@ -199,14 +199,19 @@ def confidence(graph: Graph, labels: ArrayLike, n_clusters: int) -> FloatArray:
     [1.0, 0.33, 0.33, 1.0]
     """
     hard = hard_labels(labels, graph.n_vertices, n_clusters)
-    n, n_neighbors = graph.n_vertices, np.diff(graph.indptr)
-    Y = sp.csr_matrix((np.ones(n), (np.arange(n), hard)), shape=(n, max(n_clusters, 2)))
-    own = graph.degrees / np.maximum(n_neighbors, 1)
-    votes = np.asarray((graph.to_scipy() @ Y).toarray(), dtype=np.float64)
-    votes[np.arange(n), hard] += own
+    return margins_of_rows(graph.to_scipy(), graph.degrees, hard, n_clusters)
+
+
+def margins_of_rows(W: SparseMatrix, degrees: FloatArray, labels: IntArray, n_clusters: int) -> FloatArray:
+    """`confidence` of the vertices whose rows W has, which are the first of all that are labelled: W may be wider."""
+    (n, width), n_neighbors = W.shape, np.diff(W.indptr)
+    Y = sp.csr_matrix((np.ones(width), (np.arange(width), labels)), shape=(width, max(n_clusters, 2)))
+    own = degrees / np.maximum(n_neighbors, 1)
+    votes = np.asarray((W @ Y).toarray(), dtype=np.float64)
+    votes[np.arange(n), labels[:n]] += own
     top = np.partition(votes, -2, axis=1)[:, -2:]
     margins = np.zeros(n)
-    np.divide(top[:, 1] - top[:, 0], graph.degrees + own, out=margins, where=n_neighbors > 0)
+    np.divide(top[:, 1] - top[:, 0], degrees + own, out=margins, where=n_neighbors > 0)
     return margins
 
 

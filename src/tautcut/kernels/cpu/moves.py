@@ -117,6 +117,20 @@ def descend(
     return moved, cut, masses
 
 
+def descend_part(
+    level: Level, labels: IntArray, cut: FloatArray, masses: FloatArray, lam: FloatArray, smallest: FloatArray
+) -> tuple[IntArray, FloatArray, FloatArray]:
+    """`descend` on a part of a graph, given the cuts and masses of the whole graph's clusters; what they become.
+
+    Vertices of other parts, which the level has without edges, are fixed: no cut changes but by what moves here.
+    """
+    moved, cut, masses = np.array(labels, dtype=np.int64), cut.copy(), masses.copy()
+    is_border = np.empty(moved.size, dtype=np.bool_)
+    share(_mark_border, even_shares(level.indptr), level.indptr, level.indices, moved, is_border)
+    _sweep_part(level, moved, is_border, cut, masses, lam, smallest)
+    return moved, cut, masses
+
+
 def settle(graph: Graph, labels: IntArray, pull: FloatArray, is_fixed: BoolArray) -> IntArray:
     """Move single vertices to the cluster that holds them most, by the weight of their edges into it and its `pull`.
 
@@ -529,8 +543,27 @@ def _sweep(
     """
     _add_up_border(level, labels, cut, masses, is_border)
     clusters = _Clusters(cut, masses, lam, masses.sum(), plateau)
-    towards = np.zeros(lam.size)  # weight from the vertex at hand to each cluster
-    touched = np.empty(lam.size, np.int64)  # the clusters where it is not zero
+    _move_vertices(level, labels, is_border, clusters, smallest, is_afresh)
+    _add_up_border(level, labels, cut, masses, is_border)
+
+
+@compiled
+def _sweep_part(
+    level: Level, labels: IntArray, is_border: BoolArray, cut: FloatArray, masses: FloatArray, lam: FloatArray,
+    smallest: FloatArray,
+) -> None:  # fmt: skip
+    """The same on a part of a graph, where cuts and masses are those of the whole."""
+    _move_vertices(level, labels, is_border, _Clusters(cut, masses, lam, masses.sum(), 1.0), smallest, False)
+
+
+@compiled
+def _move_vertices(
+    level: Level, labels: IntArray, is_border: BoolArray, clusters: _Clusters, smallest: FloatArray, is_afresh: bool
+) -> None:
+    """The sweeps of `_sweep`: overwrites labels, and the cuts and masses of the clusters by what moves change them."""
+    cut, masses = clusters.cut, clusters.masses
+    towards = np.zeros(cut.size)  # weight from the vertex at hand to each cluster
+    touched = np.empty(cut.size, np.int64)  # the clusters where it is not zero
     is_active = is_border.copy()
     is_full = True
     for _ in range(_MAX_SWEEPS):
@@ -560,7 +593,6 @@ def _sweep(
         elif is_afresh:
             _add_up_border(level, labels, cut, masses, is_border)
         is_full = n_moves == 0
-    _add_up_border(level, labels, cut, masses, is_border)
 
 
 @inlined

@@ -7,20 +7,24 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
 import torch.distributed as dist
 
 from tautcut.arrays import Array, FloatArray, IntArray
-from tautcut.errors import RankLostError
+from tautcut.errors import PeerFailedError, RankLostError, TautcutError
 
+Answer = TypeVar("Answer")
+
+_PULSE = 0.5  # seconds between signs of life, where one rank works and the others wait
 _ROLL_CALL = 5.0  # seconds in which every rank that is alive has to answer, once one has not
 _LOOKS = 0.1  # seconds between looks at who has
 _HEADER = 3  # numbers that go with every gather: the clock, whether to stop, and how long the rank has been busy
@@ -73,6 +77,7 @@ class World:
         self._store, self._timeout = store, timeout
         self._busy_since = self._gathered_at = time.perf_counter()
         self._busy = 0.0
+        self._n_works = 0
 
     @classmethod
     def join(cls, *, timeout: float, device: str = "cpu") -> World:
@@ -194,6 +199,66 @@ class World:
                     dist.send(torch.from_numpy(np.ascontiguousarray(arrays[other])), other)
             mine[...] = arrays[0]
             return mine
+
+    def announce(self, content: bytes | None) -> bytes:
+        """What rank 0 says to all; others bring nothing."""
+        size = int(self.gather(np.array([float(len(content or b""))]))[0, 0])
+        room = np.frombuffer(content or bytes(size), np.uint8).copy()
+        if size:
+            with self.talking("what rank 0 says"):
+                dist.broadcast(torch.from_numpy(room), 0)
+        return room.tobytes()
+
+    def on_rank_0(self, work: Callable[[], None]) -> None:
+        """Have rank 0 do some work, for as long as it takes: the others wait while it shows that it is alive."""
+        self._n_works += 1
+        done, beat = f"done/{self._n_works}", f"beat/{self._n_works}"
+        if self.rank == 0:
+            is_over = threading.Event()
+            pulse = threading.Thread(target=self._beat, args=(beat, is_over), name="tautcut-pulse", daemon=True)
+            pulse.start()
+            try:
+                work()
+            finally:
+                is_over.set()
+                pulse.join()
+            self._store.set(done, "1")
+        else:
+            with self.talking("rank 0's work"):
+                self._await(done, beat)
+
+    def _beat(self, beat: str, is_over: threading.Event) -> None:
+        number = 0
+        while not is_over.wait(_PULSE):
+            number += 1
+            with suppress(RuntimeError):
+                self._store.set(beat, str(number))
+
+    def _await(self, done: str, beat: str) -> None:
+        """Wait until it is done, as long as the beat goes on."""
+        seen, heard_at = b"", time.monotonic()
+        while not self._store.check([done]):
+            now = self._store.get(beat) if self._store.check([beat]) else b""
+            if now != seen:
+                seen, heard_at = now, time.monotonic()
+            if time.monotonic() - heard_at > self._timeout:
+                raise RuntimeError("no sign of life")
+            time.sleep(_LOOKS)
+
+    def together(self, work: Callable[[], Answer]) -> Answer:
+        """work() on every rank; where it fails on one of them, it fails on all, and the first that failed is named."""
+        answer: Answer | None = None
+        error: Exception | None = None
+        try:
+            answer = work()
+        except (TautcutError, OSError, MemoryError) as failure:
+            error = failure
+        failed = np.flatnonzero(self.gather(np.array([float(error is not None)])).ravel())
+        if error is not None:
+            raise error
+        if failed.size:
+            raise PeerFailedError(f"rank {failed[0]} could not go on, and says why.")
+        return cast(Answer, answer)
 
     # ------------------------------------------------------------ who does not answer
 
