@@ -18,6 +18,7 @@ from tautcut.ranks.problem import DividedProblem
 
 _SHARE = 0.1  # of the vertices that the coarse graph has: with a third of it, noisy graphs end higher (decision 0062)
 _RANGE = (5_000, 200_000)  # and how many it has at least, and at most
+_TOO_MANY = 2.0  # times as many are few enough: another matching would leave half of them
 _PER_CLUSTER = 200  # vertices, at least
 _HEAVIEST_SHARE = 0.05  # of a cluster: no coarse vertex weighs more
 _MAX_LEVELS = 40
@@ -57,7 +58,7 @@ def coarsened(problem: DividedProblem, groups: IntArray, *, seed: int) -> Coarse
     level = finest_level(_inner_graph(shard), problem.is_labelled)
     parent = np.arange(shard.n_own)
     for _ in range(_MAX_LEVELS):
-        if level.n_vertices <= wanted * shard.n_own / whole.n_vertices:
+        if level.n_vertices <= _TOO_MANY * wanted * shard.n_own / whole.n_vertices:
             break
         coarse, step = contract_matching(level, groups, heaviest=heaviest, rng=rng)
         if coarse.n_vertices > 0.95 * level.n_vertices:

@@ -34,8 +34,9 @@ from tautcut.ranks.files import PartFacts, ShardedGraph
 from tautcut.ranks.moves import Moves
 from tautcut.ranks.problem import DividedProblem
 from tautcut.ranks.results import LABELS
+from tautcut.search.cycles import VCycles
 from tautcut.search.driver import best_of_starts
-from tautcut.search.plan import SMALLEST_SHARE, Plan
+from tautcut.search.plan import SMALLEST_SHARE, Plan, Task
 from tautcut.search.starts import soften
 from tautcut.search.transduction import transduce
 from tautcut.writing import naming, replacing
@@ -107,8 +108,8 @@ class RankRun:
         problem, smallest, found = self._started(found)
         partition, facts, found = self._solved(problem, found)
         self._mark("solve")
-        partition = Moves(problem, smallest).descend(partition)
-        self._mark("moves")
+        partition = self._refined(problem, partition, smallest)
+        self._mark("refine")
         facts |= {
             "energy": partition.energy, "sizes": partition.sizes.tolist(), "masses": partition.masses.tolist(),
             "seconds": self._spent, "n_vertices": self._graph.whole.n_vertices,
@@ -267,6 +268,34 @@ class RankRun:
         )  # fmt: skip
 
     # ------------------------------------------------------------ the end
+
+    def _refined(self, problem: DividedProblem, partition: Partition, smallest: FloatArray) -> Partition:
+        """The partition after moves of single vertices, and of groups by way of a coarse graph that respects it."""
+        moves = Moves(problem, smallest)
+        partition = moves.descend(partition)
+        if self._asked.plan.search == "none" or problem.n_clusters == 1:
+            return partition
+        groups = partition.labels + problem.n_clusters * problem.is_labelled
+        coarse = coarsened(problem, groups, seed=self._asked.seed + 1)
+        labels, known = (coarse.inherited(problem, one) for one in (partition.labels, problem.labels))
+        found: list[IntArray] = []
+        self._world.on_rank_0(lambda: found.append(self._cycled(problem, coarse, labels, known, smallest)))
+        challenger = problem.partition(coarse.projected(problem, found[0] if found else None))
+        is_better = challenger.energy < partition.energy and (challenger.masses >= smallest).all()
+        return moves.descend(challenger) if is_better else partition
+
+    def _cycled(
+        self, problem: DividedProblem, coarse: Coarsened, labels: IntArray | None, known: IntArray | None,
+        smallest: FloatArray,
+    ) -> IntArray:  # fmt: skip
+        """On rank 0: these labels of the coarse graph after a V-cycle."""
+        assert coarse.graph is not None  # on rank 0
+        assert labels is not None
+        whole = Problem(coarse.graph, problem.n_clusters, problem.lam, known)
+        effort = Task(whole, self._asked.plan).effort
+        cycles = VCycles(whole, smallest / self._graph.whole.mass_unit, effort.children)
+        rng = np.random.default_rng([self._asked.seed, 1])
+        return cycles.refine(whole.partition(labels), rng=rng).labels
 
     def _confidence(self, labels: IntArray) -> FloatArray:
         """How firmly the neighbours of each vertex agree on its label."""

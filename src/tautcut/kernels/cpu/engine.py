@@ -42,6 +42,7 @@ _CANDIDATES = 512  # values kept per chunk and column: one chunk may hold most o
 _FEWEST_CANDIDATES = 32  # where there are many columns, which share the room
 _LEAST_DRIFT = 5e-4  # the drift that a median which stood still is given, or its bracket would be empty
 _AFTER_MISS = 3.0  # slack grows by this: a miss costs far more than candidates that were not needed
+_AFTER_SPARSE = 1.5  # and by this where there is room for far more candidates, and a miss is dearer still
 _AFTER_HIT = 0.97  # and shrinks by this, so that 36 hits undo a miss
 _AFTER_CROWDING = 0.5  # and by this where the candidates fill half of their room: overflowing it is a miss as well
 _SLACK_RANGE = (0.5, 30.0)  # it stays in here, so that a long run of one kind is soon undone
@@ -160,12 +161,19 @@ class RowEngine:
         self._run(MEASURE, arrays)
         return np.asarray(self._sums.sum(axis=0))
 
-    def _move_bracket(self, arrays: CpuArrays, median: FloatArray, missed: BoolArray, is_crowded: BoolArray) -> None:
-        """Expect each median to drift on as it did. The bracket stays below 1: a median there is found by counting."""
+    def _move_bracket(
+        self, arrays: CpuArrays, median: FloatArray, missed: BoolArray, is_crowded: BoolArray,
+        is_sparse: BoolArray | None = None,
+    ) -> None:  # fmt: skip
+        """Expect each median to drift on as it did. The bracket stays below 1: a median there is found by counting.
+
+        It widens where it is `is_sparse`, said by one to whom a miss costs more than the room for candidates.
+        """
         R = self._n_columns
         drift = np.where(arrays.has_median, median - arrays.median, 0.0)
-        arrays.slack *= np.where(is_crowded, _AFTER_CROWDING, np.where(missed, _AFTER_MISS, _AFTER_HIT))
-        np.clip(arrays.slack, *_SLACK_RANGE, out=arrays.slack)
+        after_hit = _AFTER_HIT if is_sparse is None else np.where(is_sparse, _AFTER_SPARSE, _AFTER_HIT)
+        arrays.slack *= np.where(is_crowded, _AFTER_CROWDING, np.where(missed, _AFTER_MISS, after_hit))
+        np.clip(arrays.slack, _SLACK_RANGE[0], _SLACK_RANGE[1] * (1 if is_sparse is None else 100), out=arrays.slack)
         arrays.median, arrays.has_median = median, True
         half = arrays.slack * np.maximum(np.abs(drift), _LEAST_DRIFT)
         below_one = np.nextafter(self._dtype.type(1), self._dtype.type(0))

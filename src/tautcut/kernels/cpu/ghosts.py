@@ -17,7 +17,7 @@ from tautcut.kernels.cpu.compiling import compiled
 from tautcut.kernels.cpu.passes import PADDING
 from tautcut.kernels.cpu.rows import first_largest, full, largest, load, store
 
-N_BINS = 64  # into which an interval of values is divided at a time
+N_BINS = 256  # into which an interval of values is divided at a time
 
 
 @cache
@@ -74,10 +74,10 @@ def counted_edges(shard: Shard, weights: FloatArray) -> tuple[IntArray, Array, F
 def spread_of_column(
     bits: IntArray, values: Array, masses: FloatArray, r: int, low: int, high: int, bins: FloatArray
 ) -> None:
-    """Add the mass, and the mass times the value, of the values whose `bits` lie in [low, high] to their bins.
+    """Add the mass, the mass times the value, and the number of the values whose `bits` lie in [low, high] to bins.
 
     The bits of a number ≥ 0, read as a whole number, rise with it: so bins are whole numbers too, and an interval of
-    one number is one value, however many vertices tie at it. `bins` has shape (N_BINS, 2).
+    one number is one value, however many vertices tie at it. `bins` has shape (N_BINS, 3).
     """
     width = (high - low) // N_BINS + 1
     for i in range(bits.shape[0]):
@@ -86,3 +86,19 @@ def spread_of_column(
             mass = masses[i] if masses.size else 1.0
             bins[(at - low) // width, 0] += mass
             bins[(at - low) // width, 1] += mass * values[i, r]
+            bins[(at - low) // width, 2] += 1.0
+
+
+@compiled
+def values_of_column(
+    bits: IntArray, values: Array, masses: FloatArray, r: int, low: int, high: int, found: FloatArray,
+    found_masses: FloatArray,
+) -> int:  # fmt: skip
+    """Write the values whose `bits` lie in [low, high], and their masses; how many they are."""
+    n_found = 0
+    for i in range(bits.shape[0]):
+        if low <= bits[i, r] <= high:
+            found[n_found] = values[i, r]
+            found_masses[n_found] = masses[i] if masses.size else 1.0
+            n_found += 1
+    return n_found

@@ -46,7 +46,7 @@ def locate_medians(
         else:
             low, high = F.dtype.type(0), low
         size, above, sum_above = _read_again(F, masses, r, low, high, room, room_masses)
-        _choose(r, room[:size], room_masses[:size], above, sum_above, everything, totals, lam, bar, B, medians, tie)
+        choose(r, room[:size], room_masses[:size], above, sum_above, everything, totals, lam, bar, B, medians, tie)
 
 
 @compiled
@@ -80,13 +80,13 @@ def choose_medians(
             size, inside = _collect(has_masses, candidates, candidate_masses, n_candidates, r, room, room_masses)
             missed[r] = bar < above or bar >= above + inside
             if not missed[r]:
-                _choose(
+                choose(
                     r, room[:size], room_masses[:size], above, sum_above, everything, totals, lam, bar, B, medians, tie
                 )  # fmt: skip
 
 
 @compiled
-def _choose(
+def choose(
     r: int, values: Array, weights: FloatArray, above: float, sum_above: float, everything: float, totals: FloatArray,
     lam: FloatArray, bar: float, B: FloatArray, medians: FloatArray, tie: FloatArray,
 ) -> None:  # fmt: skip

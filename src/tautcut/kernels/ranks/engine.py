@@ -13,13 +13,13 @@ import scipy.sparse as sp
 
 from tautcut.arrays import Array, FloatArray, IntArray
 from tautcut.kernels.cpu.ghosts import N_BINS
-from tautcut.kernels.cpu.medians import choose_medians, write_column
+from tautcut.kernels.cpu.medians import choose, choose_medians, write_column
 from tautcut.kernels.cpu.passes import CUT, MASS_ABOVE, STEP, SUM, SUM_ABOVE, SUM_ROWS, VARIATION
 from tautcut.kernels.protocol import Measures, StepSizes, power_bound
 from tautcut.kernels.ranks.halo import Halo
 from tautcut.kernels.ranks.piece import Piece
 
-_CANDIDATES = 4096  # values that a rank sends for the medians of all columns,
+_CANDIDATES = 8192  # values that a rank sends for the medians of all columns,
 _FEWEST_CANDIDATES = 32  # at least so many for each
 
 
@@ -67,14 +67,15 @@ class RankKernels:
         )  # fmt: skip
         if missed.any():
             self._narrow_down(arrays, np.flatnonzero(missed), totals, B, median, tie)
-        self._piece.move_bracket(arrays, median, missed, n_candidates.max(axis=0) > room // 2)
+        most = n_candidates.max(axis=0)
+        self._piece.move_bracket(arrays, median, missed, most > room // 2, most < room // 8)
         self._cut = totals[CUT] * self.weight_unit
         return Measures(totals[VARIATION], B, median, tie, float(totals[STEP].sum()))
 
     def _narrow_down(
         self, arrays: Any, columns: IntArray, totals: FloatArray, B: FloatArray, median: FloatArray, tie: FloatArray
     ) -> None:
-        """Find the medians of these columns among all ranks' values: by intervals that shrink until one value is left.
+        """Find the medians of these columns among all ranks' values, in intervals that shrink until few are left.
 
         A round divides the intervals of all columns, as whole numbers, into `N_BINS` each. Many ties are one value.
         """
@@ -85,7 +86,7 @@ class RankKernels:
         high = np.where(is_above, self._piece.bits_of_one, bracket)
         above = np.where(is_above, 0.0, totals[MASS_ABOVE, columns])
         sum_above = np.where(is_above, 0.0, totals[SUM_ABOVE, columns])
-        equal = np.zeros(columns.size)
+        n_ties, equal = np.full(columns.size, np.inf), np.zeros(columns.size)
         is_open = np.ones(columns.size, dtype=np.bool_)
         while is_open.any():
             asked = np.flatnonzero(is_open)
@@ -100,11 +101,27 @@ class RankKernels:
                 width = (last - first) // N_BINS + 1
                 low[k] = first + chosen * width
                 high[k] = min(first + (chosen + 1) * width - 1, last)
-                equal[k], is_open[k] = spread[chosen, 0], width > 1
-        for at, (r, value) in enumerate(zip(columns, self._piece.values_of_bits(low), strict=True)):
-            write_column(
-                r, value, above[at], equal[at], sum_above[at], totals[SUM, r], self._everything, self._lam[r], B,
-                median, tie,
+                equal[k], _, n_ties[k] = spread[chosen]
+                is_open[k] = width > 1 and n_ties[k] > self._room
+        told = self._world.gather(
+            self._piece.between(arrays, columns, low, np.where(n_ties > self._room, 0, high), self._room)
+        )
+        values_of_ties = self._piece.values_of_bits(low)
+        for at, r in enumerate(columns):
+            if n_ties[at] > self._room:
+                write_column(
+                    r, values_of_ties[at], above[at], equal[at], sum_above[at], totals[SUM, r], self._everything,
+                    self._lam[r], B, median, tie,
+                )  # fmt: skip
+                continue
+            counts = told[:, at, 0].astype(np.int64)
+            values = np.concatenate([one[1 : 1 + n] for one, n in zip(told[:, at], counts, strict=True)])
+            masses = np.concatenate(
+                [one[1 + self._room : 1 + self._room + n] for one, n in zip(told[:, at], counts, strict=True)]
+            )
+            choose(
+                r, values, masses, above[at], sum_above[at], self._everything, totals, self._lam, bar[at], B, median,
+                tie,
             )  # fmt: skip
 
     def harden(self, arrays: Any) -> tuple[IntArray, FloatArray]:

@@ -14,7 +14,7 @@ from tautcut.arrays import Array, BoolArray, FloatArray, IntArray
 from tautcut.graph.shard import Shard
 from tautcut.kernels.cpu.compiling import compiled
 from tautcut.kernels.cpu.engine import CpuArrays, RowEngine, RowLayout
-from tautcut.kernels.cpu.ghosts import N_BINS, arrivals_for, counted_edges, spread_of_column
+from tautcut.kernels.cpu.ghosts import N_BINS, arrivals_for, counted_edges, spread_of_column, values_of_column
 from tautcut.kernels.cpu.passes import HIGH, ITERATE
 from tautcut.kernels.cpu.sharing import chunk_bounds
 from tautcut.kernels.protocol import Measures, StepSizes
@@ -56,7 +56,10 @@ class Piece(Protocol):
         """Look at F: sums and candidates, at most `room` of each column."""
 
     def spread(self, arrays: Any, columns: IntArray, low: IntArray, high: IntArray) -> FloatArray:
-        """How the values of each column whose bits lie in [low, high] are spread: shape (columns, N_BINS, 2)."""
+        """How the values of each column whose bits lie in [low, high] are spread: shape (columns, N_BINS, 3)."""
+
+    def between(self, arrays: Any, columns: IntArray, low: IntArray, high: IntArray, room: int) -> FloatArray:
+        """The values themselves, at most `room` of each: shape (columns, 1 + 2 room): how many, they, their masses."""
 
     def high_bits(self, arrays: Any) -> IntArray:
         """The upper ends of the brackets, as bits."""
@@ -64,7 +67,9 @@ class Piece(Protocol):
     def values_of_bits(self, bits: IntArray) -> FloatArray:
         """The numbers that have these bits."""
 
-    def move_bracket(self, arrays: Any, median: FloatArray, missed: BoolArray, is_crowded: BoolArray) -> None:
+    def move_bracket(
+        self, arrays: Any, median: FloatArray, missed: BoolArray, is_crowded: BoolArray, is_sparse: BoolArray
+    ) -> None:
         """Say where the medians were, so that the next are looked for nearby."""
 
     def linearise(self, arrays: Any, measures: Measures, delta: float) -> None:
@@ -138,11 +143,19 @@ class CpuPiece(RowEngine):
         return Tally(totals, counts, packed, packed_masses)
 
     def spread(self, arrays: CpuArrays, columns: IntArray, low: IntArray, high: IntArray) -> FloatArray:
-        bins = np.zeros((columns.size, N_BINS, 2))
+        bins = np.zeros((columns.size, N_BINS, 3))
         F = arrays.F[: self._n_own]
         for k, r in enumerate(columns):
             spread_of_column(F.view(self._bits), F, self._masses, r, low[k], high[k], bins[k])
         return bins
+
+    def between(self, arrays: CpuArrays, columns: IntArray, low: IntArray, high: IntArray, room: int) -> FloatArray:
+        found = np.zeros((columns.size, 1 + 2 * room))
+        F = arrays.F[: self._n_own]
+        for k, r in enumerate(columns):
+            values, masses = found[k, 1 : 1 + room], found[k, 1 + room :]
+            found[k, 0] = values_of_column(F.view(self._bits), F, self._masses, r, low[k], high[k], values, masses)
+        return found
 
     def high_bits(self, arrays: CpuArrays) -> IntArray:
         return arrays.bracket[HIGH, : self._n_columns].view(self._bits).astype(np.int64)
@@ -150,8 +163,10 @@ class CpuPiece(RowEngine):
     def values_of_bits(self, bits: IntArray) -> FloatArray:
         return bits.astype(self._bits).view(self._dtype).astype(np.float64)
 
-    def move_bracket(self, arrays: CpuArrays, median: FloatArray, missed: BoolArray, is_crowded: BoolArray) -> None:
-        self._move_bracket(arrays, median, missed, is_crowded)
+    def move_bracket(
+        self, arrays: CpuArrays, median: FloatArray, missed: BoolArray, is_crowded: BoolArray, is_sparse: BoolArray
+    ) -> None:
+        self._move_bracket(arrays, median, missed, is_crowded, is_sparse)
 
     def labels(self, arrays: CpuArrays) -> IntArray:
         return arrays.labels[: self._n_own].astype(np.int64)

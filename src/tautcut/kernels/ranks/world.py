@@ -175,7 +175,7 @@ class World:
         with self.talking("bringing arrays to rank 0"):
             if self.rank:
                 if len(array):
-                    dist.send(torch.from_numpy(np.ascontiguousarray(array)), 0)
+                    dist.send(torch.from_numpy(np.require(array, requirements=["C", "W"])), 0)
                 return None
             brought = [array]
             for other in range(1, self.size):
@@ -196,7 +196,7 @@ class World:
             assert arrays is not None  # on rank 0
             for other in range(1, self.size):
                 if arrays[other].size:
-                    dist.send(torch.from_numpy(np.ascontiguousarray(arrays[other])), other)
+                    dist.send(torch.from_numpy(np.require(arrays[other], requirements=["C", "W"])), other)
             mine[...] = arrays[0]
             return mine
 
