@@ -153,13 +153,16 @@ class ShardedCommand:
         if is_rank():
             self._run_as_rank(graph, asked, out, known)
         else:
-            self._start_ranks(graph, out, words)
+            self._start_ranks(graph, asked, out, words)
 
-    def _start_ranks(self, graph: ShardedGraph, out: Path, words: Sequence[str]) -> None:
+    def _start_ranks(self, graph: ShardedGraph, asked: Asked, out: Path, words: Sequence[str]) -> None:
         """Start a rank for each part, and wait for them; rank 0 prints what was found."""
         from tautcut.ranks.checkpoints import is_run_folder
         from tautcut.ranks.launch import run_ranks
+        from tautcut.ranks.run import foresee_memory
 
+        for rank in range(graph.n_parts):
+            foresee_memory(graph, rank, asked.n_clusters, asked.plan.dtype, n_here=graph.n_parts)
         if is_run_folder(out) and not self.many.resume:
             raise InputError(
                 f"'{out}' holds labels or the beginnings of them. Add --resume to go on, or choose a new folder."

@@ -82,6 +82,17 @@ def bytes_of_rank(facts: PartFacts, n_clusters: int, dtype: str) -> int:
     return facts.n_entries * (width * of_dual + _BYTES_PER_EDGE) + rows * width * _PLANES * of_value
 
 
+def foresee_memory(graph: ShardedGraph, rank: int, n_clusters: int, dtype: str, *, n_here: int) -> None:
+    """Refuse, with the sum, a rank that this machine cannot hold beside the others of the `n_here` that it has."""
+    facts = graph.parts[rank]
+    memory.foresee(
+        bytes_of_rank(facts, n_clusters, dtype), memory.for_work() // n_here,
+        f"Rank {rank} of {graph.n_parts}, with {facts.n_own:,} vertices and {facts.n_entries:,} directed edges in "
+        f"{n_clusters:,} clusters,",
+        "Divide the graph into more parts and take more machines, or ask for fewer clusters.",
+    )  # fmt: skip
+
+
 class RankRun:
     """One rank of a run."""
 
@@ -122,14 +133,8 @@ class RankRun:
         return facts
 
     def _foresee_memory(self) -> None:
-        facts, n_local = self._graph.parts[self._world.rank], int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-        need = bytes_of_rank(facts, self._asked.n_clusters, self._asked.plan.dtype)
-        memory.foresee(
-            need, memory.for_work() // n_local,
-            f"Rank {self._world.rank} of {self._world.size}, with {facts.n_own:,} vertices and {facts.n_entries:,} "
-            f"directed edges in {self._asked.n_clusters:,} clusters,",
-            "Divide the graph into more parts and take more machines, or ask for fewer clusters.",
-        )  # fmt: skip
+        n_here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+        foresee_memory(self._graph, self._world.rank, self._asked.n_clusters, self._asked.plan.dtype, n_here=n_here)
 
     @cached_property
     def _halo(self) -> Halo:
