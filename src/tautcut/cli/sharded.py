@@ -17,7 +17,7 @@ from typer import Option
 from tautcut._version import __version__
 from tautcut.cli import shell
 from tautcut.cli.options import Common, FitOptions, Grouping, Source, expanded
-from tautcut.errors import InputError, PeerFailedError
+from tautcut.errors import InputError, PeerFailedError, RankLostError
 from tautcut.interrupts import apart, heeding, outlive_never
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class ShardedCommand:
 
     def _start_ranks(self, graph: ShardedGraph, asked: Asked, out: Path, words: Sequence[str]) -> None:
         """Start a rank for each part, and wait for them; rank 0 prints what was found."""
-        from tautcut.ranks.checkpoints import is_run_folder
+        from tautcut.ranks.checkpoints import is_finished, is_run_folder
         from tautcut.ranks.launch import run_ranks
         from tautcut.ranks.run import foresee_memory
 
@@ -169,8 +169,15 @@ class ShardedCommand:
             )
         self.common.say(f"Starting {graph.n_parts} ranks ...")
         told = [self.name, str(graph.path), "--out", str(out), *words, *self._words()]
-        with heeding(lambda: None):  # torchrun's agent passes signals on
-            run_ranks(graph, told, out, self.many.ranks)
+        try:
+            with heeding(lambda: None):  # torchrun's agent passes signals on
+                run_ranks(graph, told, out, self.many.ranks)
+        except PeerFailedError as error:
+            raise typer.Exit(shell.BAD_INPUT) from error
+        except KeyboardInterrupt:
+            if not is_finished(out):
+                raise
+            raise typer.Exit(shell.INTERRUPTED) from None
 
     def _words(self) -> list[str]:
         """The options that every rank is given."""
@@ -192,7 +199,7 @@ class ShardedCommand:
         """Run as one of many; what goes wrong is said by the rank where it did."""
         import os
 
-        from tautcut.ranks.launch import is_restarted
+        from tautcut.ranks.launch import LOST, SAID, is_restarted
         from tautcut.ranks.results import ShardedLabels
         from tautcut.ranks.run import run_on_rank
 
@@ -212,7 +219,10 @@ class ShardedCommand:
                     joined=worlds.append,
                 )  # fmt: skip
         except PeerFailedError as error:
-            raise typer.Exit(shell.BAD_INPUT) from error
+            raise typer.Exit(SAID) from error
+        except RankLostError as error:
+            shell.say(f"tautcut: {error}")
+            raise typer.Exit(LOST) from error
         if worlds[0].rank == 0:
             self._tell(ShardedLabels.open(out))
 

@@ -177,6 +177,12 @@ def _digest(path: Path) -> int:
     return found
 
 
+def is_finished(folder: Path) -> bool:
+    """Whether the labels of a run are all there."""
+    content = read_manifest(folder)
+    return content is not None and any(one.get("stage") == DONE for one in content["checkpoints"])
+
+
 def is_run_folder(path: Path) -> bool:
     """Whether a folder has the manifest of a run's labels."""
     return os.path.isfile(path / MANIFEST)

@@ -11,7 +11,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from tautcut.errors import EngineUnavailableError, InputError, RankLostError
+from tautcut.errors import EngineUnavailableError, InputError, PeerFailedError, RankLostError
 from tautcut.ranks.checkpoints import is_run_folder
 from tautcut.ranks.files import ShardedGraph
 from tautcut.ranks.results import ShardedLabels
@@ -21,7 +21,8 @@ from tautcut.writing import AnyPath
 TIMEOUT = 300.0  # seconds that a rank may leave the others without an answer
 CHECKPOINT = 60.0  # seconds between checkpoints
 
-_BAD_INPUT = 2  # the exit code of a rank that has said what is wrong
+SAID = 2  # the exit code of a rank that has said what is wrong: it would be wrong again
+LOST = 75  # and of one that has lost another: the system's code for what may succeed when it is tried again
 
 
 def is_rank() -> bool:
@@ -31,7 +32,9 @@ def is_rank() -> bool:
 
 def is_restarted() -> bool:
     """Whether the ranks were started again after one was lost: then they go on, whether asked to or not."""
-    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+    from tautcut.kernels.ranks.launching import ATTEMPT
+
+    return any(int(os.environ.get(name, "0")) > 0 for name in ("TORCHELASTIC_RESTART_COUNT", ATTEMPT))
 
 
 def require_torch() -> None:
@@ -53,9 +56,11 @@ def run_ranks(graph: ShardedGraph, words: Sequence[str], out: Path, n_ranks: int
         )
     from tautcut.kernels.ranks.launching import launch
 
-    lost = launch(graph.n_parts, words)
+    lost = launch(graph.n_parts, words, hopeless=SAID)
     if lost is not None:
         rank, code = lost
+        if code == SAID:
+            raise PeerFailedError(f"rank {rank} could not go on, and has said why.")
         how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
         raise RankLostError(f"rank {rank} {how}. The same command with --resume goes on from the last checkpoint.")
     return ShardedLabels.open(out)
