@@ -22,12 +22,12 @@ from tautcut.kernels.cpu.layout import is_scattered, permuted
 from tautcut.kernels.cpu.medians import locate_medians
 from tautcut.kernels.cpu.sharing import affordable_threads, chunk_bounds, even_shares, share
 from tautcut.kernels.protocol import Measures, StepSizes, gradient_norm
+from tautcut.kernels.tally import CUT, STEP, SUM_ROWS, VARIATION, Bracket
 from tautcut.problem import Problem
 
 # isort: off
 from tautcut.kernels.cpu.passes import (
-    ABOVE, BELOW, COLUMN_ROWS, CUT, HIGH, ITERATE, LOW, MEASURE, MEDIAN, NEVER, PADDING, SIGMA, SPECIALISED, STEP,
-    SUM_ROWS, TAU, TIE, VARIATION, passes_for,
+    ABOVE, BELOW, COLUMN_ROWS, ITERATE, MEASURE, MEDIAN, NEVER, PADDING, SIGMA, SPECIALISED, TAU, TIE, passes_for,
 )  # fmt: skip
 # isort: on
 
@@ -36,16 +36,9 @@ _SMALL = 400_000  # directed edges × columns below which handing work to thread
 _LEAST_VALUES = 4_000_000  # of F for each thread that looks for medians
 _LEAST_SHARE = 150_000  # of them for each thread, so that short passes are not shared by too many
 
-# The bracket is the interval of a column where the next median is expected: `measure` keeps the few values inside it,
-# and the median is selected from them. Its half width is the median's last drift times a `slack` that adapts.
+# `measure` keeps the few values inside a column's bracket, and the median is selected from them.
 _CANDIDATES = 512  # values kept per chunk and column: one chunk may hold most of a column's (decision 0010)
 _FEWEST_CANDIDATES = 32  # where there are many columns, which share the room
-_LEAST_DRIFT = 5e-4  # the drift that a median which stood still is given, or its bracket would be empty
-_AFTER_MISS = 3.0  # slack grows by this: a miss costs far more than candidates that were not needed
-_AFTER_SPARSE = 1.5  # and by this where there is room for far more candidates, and a miss is dearer still
-_AFTER_HIT = 0.97  # and shrinks by this, so that 36 hits undo a miss
-_AFTER_CROWDING = 0.5  # and by this where the candidates fill half of their room: overflowing it is a miss as well
-_SLACK_RANGE = (0.5, 30.0)  # it stays in here, so that a long run of one kind is soon undone
 
 
 @compiled
@@ -71,7 +64,7 @@ class CpuArrays:
     """F, F̄, F^k and the duals of the directed edges; rows are padded to whole SIMD lanes.
 
     `F`, `F_k` and `F_bar` point into two pairs of buffers, so an outer step copies nothing. `labels` is the argmax of
-    F, `cut` its cut at the last look; `median` and `slack` are those of the bracket.
+    F, `cut` its cut at the last look.
     """
 
     crew: Crew
@@ -81,14 +74,11 @@ class CpuArrays:
     steps: Array  # τ and θ
     labels: Array
     columns: Array
-    bracket: Array
+    bracket: Bracket
     F: Array
     F_k: Array
     F_bar: Array
-    median: FloatArray
-    slack: FloatArray
     cut: FloatArray
-    has_median: bool = False
 
 
 class RowLayout(NamedTuple):
@@ -147,38 +137,18 @@ class RowEngine:
         start[:, :R] = F
         columns = np.zeros((COLUMN_ROWS, self._width), self._dtype)
         columns[PADDING, R:] = NEVER
-        bracket = np.zeros((2, self._width), self._dtype)
-        bracket[LOW] = 2.0  # above `high`, so it is empty: the first look selects from whole columns
+        bracket = Bracket.empty(R, self._width, self._dtype)  # the first look selects from whole columns
         P = _aligned((self._indices.size, self._width), self._dual_dtype)
         return CpuArrays(
             Crew(max(min(self._n_threads, self._n_chunks), 1)), rows, buffers, P, np.zeros(2, self._dtype),
             start[:, :R].argmax(axis=1).astype(np.int32), columns,
-            bracket, F=start, F_k=start, F_bar=start, median=np.zeros(R), slack=np.ones(R), cut=np.zeros(R),
+            bracket, F=start, F_k=start, F_bar=start, cut=np.zeros(R),
         )  # fmt: skip
 
     def _tally(self, arrays: CpuArrays) -> FloatArray:
         """Look at F: the rows of `sums`, added up over all chunks in their order."""
         self._run(MEASURE, arrays)
         return np.asarray(self._sums.sum(axis=0))
-
-    def _move_bracket(
-        self, arrays: CpuArrays, median: FloatArray, missed: BoolArray, is_crowded: BoolArray,
-        is_sparse: BoolArray | None = None,
-    ) -> None:  # fmt: skip
-        """Expect each median to drift on as it did. The bracket stays below 1: a median there is found by counting.
-
-        It widens where it is `is_sparse`, said by one to whom a miss costs more than the room for candidates.
-        """
-        R = self._n_columns
-        drift = np.where(arrays.has_median, median - arrays.median, 0.0)
-        after_hit = _AFTER_HIT if is_sparse is None else np.where(is_sparse, _AFTER_SPARSE, _AFTER_HIT)
-        arrays.slack *= np.where(is_crowded, _AFTER_CROWDING, np.where(missed, _AFTER_MISS, after_hit))
-        np.clip(arrays.slack, _SLACK_RANGE[0], _SLACK_RANGE[1] * (1 if is_sparse is None else 100), out=arrays.slack)
-        arrays.median, arrays.has_median = median, True
-        half = arrays.slack * np.maximum(np.abs(drift), _LEAST_DRIFT)
-        below_one = np.nextafter(self._dtype.type(1), self._dtype.type(0))
-        arrays.bracket[LOW, :R] = np.clip(median + drift - half, 0.0, below_one)
-        arrays.bracket[HIGH, :R] = np.clip(median + drift + half, 0.0, below_one)
 
     def linearise(self, arrays: CpuArrays, measures: Measures, delta: float) -> None:
         arrays.F_k = arrays.F_bar = arrays.F
@@ -213,7 +183,7 @@ class RowEngine:
             command, self._passes.work, self._bounds, self._indptr, self._indices, self._weights, self._pulls,
             self._is_fixed, *self._edges_once, self._masses, arrays.rows.reshape(4, -1, tile),
             arrays.P.reshape(-1, tile), arrays.labels, arrays.columns.reshape(-1, tile), arrays.steps,
-            arrays.bracket.reshape(-1, tile), self._sums.reshape(self._n_chunks, -1, tile), self._n_candidates,
+            arrays.bracket.ends.reshape(-1, tile), self._sums.reshape(self._n_chunks, -1, tile), self._n_candidates,
             self._candidates, self._candidate_masses, first=first,
         )  # fmt: skip
 
@@ -250,11 +220,11 @@ class CpuKernels(RowEngine):
         n_threads = min(affordable_threads(arrays.F.size, _LEAST_VALUES), R)
         share(
             locate_medians, [R * t // n_threads for t in range(n_threads + 1)], arrays.F, self._masses, self._lam,
-            self._median_mass, arrays.bracket, totals, self._n_candidates, self._candidates, self._candidate_masses,
-            B, median, tie, missed,
+            self._median_mass, arrays.bracket.ends, totals, self._n_candidates, self._candidates,
+            self._candidate_masses, B, median, tie, missed,
         )  # fmt: skip
         is_crowded = self._n_candidates.max(axis=0) > self._candidates.shape[2] // 2
-        self._move_bracket(arrays, median, missed, is_crowded)
+        arrays.bracket.move(median, missed, is_crowded)
         arrays.cut = totals[CUT, :R] * self.weight_unit
         return Measures(totals[VARIATION, :R], B, median, tie, float(totals[STEP, :R].sum()))
 

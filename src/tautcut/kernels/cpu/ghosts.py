@@ -16,8 +16,7 @@ from tautcut.graph.shard import Shard
 from tautcut.kernels.cpu.compiling import compiled
 from tautcut.kernels.cpu.passes import PADDING
 from tautcut.kernels.cpu.rows import first_largest, full, largest, load, store
-
-N_BINS = 256  # into which an interval of values is divided at a time
+from tautcut.kernels.tally import N_BINS
 
 
 @cache

@@ -11,7 +11,7 @@ import numpy as np
 
 from tautcut.arrays import Array, BoolArray, FloatArray, IntArray
 from tautcut.kernels.cpu.compiling import compiled
-from tautcut.kernels.cpu.passes import HIGH, LOW, MASS_ABOVE, MASS_ONE, MASS_POSITIVE, SUM, SUM_ABOVE
+from tautcut.kernels.tally import HIGH, LOW, MASS_ABOVE, MASS_ONE, MASS_POSITIVE, SUM, SUM_ABOVE
 
 
 @compiled

@@ -21,7 +21,9 @@ from tautcut.kernels.cpu.rows import (
     absolute, first_largest, full, has_lane_between, largest, load, maximum, minimum, padded_width, prefetch, spread,
     store, total, where_equal, where_greater, widen,
 )  # fmt: skip
+
 # isort: on
+from tautcut.kernels.tally import CUT, HIGH, LOW, MASS_ABOVE, MASS_ONE, MASS_POSITIVE, STEP, SUM, SUM_ABOVE, VARIATION
 
 logger = logging.getLogger("tautcut")
 
@@ -40,17 +42,6 @@ BELOW = 5  # and below
 PADDING = 6  # 0, `NEVER` in the padding lanes
 COLUMN_ROWS = 7
 
-# Rows of `sums`, what `measure` adds up for each column of F.
-VARIATION = 0  # T, every edge once
-SUM = 1  # Σ m f
-STEP = 2  # ‖f − f_k‖²
-SUM_ABOVE = 3  # Σ m f of the values above the bracket
-MASS_ABOVE = 4  # and their mass
-MASS_POSITIVE = 5  # of the values > 0
-MASS_ONE = 6  # of the values ≥ 1
-CUT = 7  # weight of the edges that leave the cluster
-SUM_ROWS = 8
-
 # The commands of a pass, and what it is told besides: which buffer is F, its next state, F̄ and its next, and F^k;
 # and the chunk to stop before.
 ITERATE = 1
@@ -61,10 +52,6 @@ BAR = 2
 NEXT_BAR = 3
 BEFORE = 4
 END = 5
-
-# Rows of `bracket`: low < f ≤ high is inside.
-LOW = 0
-HIGH = 1
 
 
 class Passes(NamedTuple):

@@ -12,12 +12,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from tautcut.arrays import Array, FloatArray, IntArray
-from tautcut.kernels.cpu.ghosts import N_BINS
 from tautcut.kernels.cpu.medians import choose, choose_medians, write_column
-from tautcut.kernels.cpu.passes import CUT, MASS_ABOVE, STEP, SUM, SUM_ABOVE, SUM_ROWS, VARIATION
 from tautcut.kernels.protocol import Measures, StepSizes, power_bound
 from tautcut.kernels.ranks.halo import Halo
 from tautcut.kernels.ranks.piece import Piece
+from tautcut.kernels.tally import CUT, MASS_ABOVE, N_BINS, STEP, SUM, SUM_ABOVE, SUM_ROWS, VARIATION
 
 _CANDIDATES = 8192  # values that a rank sends for the medians of all columns,
 _FEWEST_CANDIDATES = 32  # at least so many for each

@@ -5,7 +5,7 @@ is of its own vertices alone.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -14,23 +14,11 @@ from tautcut.arrays import Array, BoolArray, FloatArray, IntArray
 from tautcut.graph.shard import Shard
 from tautcut.kernels.cpu.compiling import compiled
 from tautcut.kernels.cpu.engine import CpuArrays, RowEngine, RowLayout
-from tautcut.kernels.cpu.ghosts import N_BINS, arrivals_for, counted_edges, spread_of_column, values_of_column
-from tautcut.kernels.cpu.passes import HIGH, ITERATE
+from tautcut.kernels.cpu.ghosts import arrivals_for, counted_edges, spread_of_column, values_of_column
+from tautcut.kernels.cpu.passes import ITERATE
 from tautcut.kernels.cpu.sharing import chunk_bounds
 from tautcut.kernels.protocol import Measures, StepSizes
-
-
-class Tally(NamedTuple):
-    """What one look at the rows of a part says, of each column.
-
-    `totals` are the rows of `passes.SUM_ROWS`; the values inside the bracket are candidates for the median, of which
-    there may be more than have room.
-    """
-
-    totals: FloatArray
-    n_candidates: IntArray
-    candidates: FloatArray  # (R, room)
-    candidate_masses: FloatArray  # the same, empty where all masses are 1
+from tautcut.kernels.tally import HIGH, N_BINS, Tally
 
 
 class Piece(Protocol):
@@ -158,7 +146,7 @@ class CpuPiece(RowEngine):
         return found
 
     def high_bits(self, arrays: CpuArrays) -> IntArray:
-        return arrays.bracket[HIGH, : self._n_columns].view(self._bits).astype(np.int64)
+        return arrays.bracket.ends[HIGH, : self._n_columns].view(self._bits).astype(np.int64)
 
     def values_of_bits(self, bits: IntArray) -> FloatArray:
         return bits.astype(self._bits).view(self._dtype).astype(np.float64)
@@ -166,7 +154,7 @@ class CpuPiece(RowEngine):
     def move_bracket(
         self, arrays: CpuArrays, median: FloatArray, missed: BoolArray, is_crowded: BoolArray, is_sparse: BoolArray
     ) -> None:
-        self._move_bracket(arrays, median, missed, is_crowded, is_sparse)
+        arrays.bracket.move(median, missed, is_crowded, is_sparse)
 
     def labels(self, arrays: CpuArrays) -> IntArray:
         return arrays.labels[: self._n_own].astype(np.int64)
