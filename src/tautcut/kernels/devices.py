@@ -72,12 +72,17 @@ def runs_on_gpu(problem: Problem, device: str) -> bool:
 
 def gpu_engine(problem: Problem, dtype: str = "float32") -> GpuKernels:
     """The engine of an NVIDIA GPU; an error that says what is missing where it cannot run."""
-    if dtype == "float64":
-        raise InputError(f"device='cuda' computes in float32; found dtype={dtype!r}. Use float32, or device='cpu'.")
-    _require_gpu()
+    require_gpu(dtype)
     from tautcut.kernels.gpu.engine import GpuKernels
 
     return GpuKernels(problem, duals="float16" if dtype == "mixed" else "float32")
+
+
+def require_gpu(dtype: str) -> None:
+    """Raise, in one sentence, where there is no GPU, or none that computes in this precision."""
+    if dtype == "float64":
+        raise InputError(f"device='cuda' computes in float32; found dtype={dtype!r}. Use float32, or device='cpu'.")
+    _require_gpu()
 
 
 def neighbor_finder(device: str) -> Any:

@@ -18,7 +18,7 @@ from gpu_or_interpreter import torch
 from strategies import graphs, random_graph
 from tautcut.graph import Graph
 from tautcut.kernels.gpu import layout as layout_module
-from tautcut.kernels.gpu.layout import Csr, Layout, exactly_summed, layout_of, tensor_of
+from tautcut.kernels.gpu.layout import Csr, Layout, exactly_summed, extent_of, layout_of, tensor_of
 
 
 def laid_out(graph: Graph, near: np.ndarray | None = None, **sizes: int) -> Layout:
@@ -63,6 +63,8 @@ def test_every_edge_has_its_slot(graph: Graph, lanes: int, unroll: int, longest:
         patch.setattr(layout_module, "HUB_ROW", hub)
         patch.setattr(layout_module, "PIECE", 4)
         layout = laid_out(graph, lanes=lanes, unroll=unroll)
+        foreseen = extent_of(np.diff(graph.indptr), lanes=lanes, unroll=unroll)
+    assert foreseen == (layout.n_slots, layout.n_blocks, layout.n_pieces)
     assert edges_of(layout) == edges_of_graph(graph)
     assert layout.n_hubs == (np.diff(graph.indptr) > max(longest, hub)).sum()
     assert sorted(layout.order.tolist()) == list(range(graph.n_vertices))
@@ -84,6 +86,7 @@ def test_no_block_of_a_hub_is_longer_than_a_piece():
 def test_rows_of_like_length_share_a_block():
     graph = random_graph(3000, 12_000, seed=0, is_weighted=False, n_isolated=0)
     layout = laid_out(graph, lanes=8, unroll=2)
+    assert extent_of(np.diff(graph.indptr), lanes=8, unroll=2).n_slots == layout.n_slots
     assert layout.n_slots <= 1.1 * graph.indices.size  # in the graph's own order it would be 1.6 times as many
 
 

@@ -109,7 +109,8 @@ class GpuBatch:
                     self.active, graph["offsets"], graph["neighbors"], graph["weights"], graph["owners"],
                     graph["hubs"], graph["fixed"], graph["masses"],
                     *self._where, layout.n_whole_blocks, layout.n_blocks, layout.n_slots,
-                    HAS_LABELS=self._kernels.problem.has_labels, FINISHES=finishes, **self._kernels.shape,
+                    HAS_LABELS=self._kernels.problem.has_labels, FINISHES=finishes, IS_WIDE=False,
+                    **self._kernels.shape,
                 )  # fmt: skip
 
     def launch_vary(self, width: int) -> None:

@@ -32,8 +32,8 @@ _ONE_OPERATION = Limits(tol=0.0, max_iter=1, max_inner=1, epsilon=0.5, progress=
 _TILE = 128  # values of F in the block of one warp: rows times columns, rounded up to a power of two
 _FEWEST_LANES = 4  # rows of a block, however many columns: fewer would read neighbours' edges apart
 _MOST_WARPS = 8  # of a block
-_UNROLL = 2  # edges of a row in flight at a time
-_MOST_CLUSTERS = 1024  # a row of F has to fit the registers of a block
+UNROLL = 2  # edges of a row in flight at a time
+MOST_CLUSTERS = 1024  # a row of F has to fit the registers of a block
 _BLOCKS_OF_PROGRAM = 4  # of rows that a program of `vary` sums up: fewer partial sums for `select` to add
 _MOST_PROGRAMS = 32768  # of `vary` to a start
 _SURVEY_TILE = 512  # values that a program of `survey` reads at a time
@@ -43,7 +43,7 @@ _TILES_WEIGHED = 16  # that a program of `weigh` reads
 _MOST_SURVEYORS = 8192  # programs of `survey` or `weigh` to a start
 _COLUMNS_OF_WARP = 256  # in `survey`: more columns would not fit a warp's registers
 _NORM_ROUNDS = 20  # of the power iteration that bounds ‖K‖₂, as in `gradient_norm`
-_BYTES_OF_LAYOUT = 64  # per directed edge, while the graph is laid out
+BYTES_OF_LAYOUT = 64  # per directed edge, while the graph is laid out
 _SPARE = 0.9  # share of the free memory that a batch may take: torch and Triton need some too
 
 
@@ -54,25 +54,25 @@ class GpuKernels:
 
     def __init__(
         self, problem: Problem, *, device: str | None = None, duals: str = "float32", groups: IntArray | None = None,
-        lanes: int | None = None, unroll: int = _UNROLL,
+        lanes: int | None = None, unroll: int = UNROLL,
     ) -> None:  # fmt: skip
         R = problem.n_clusters
-        if R > _MOST_CLUSTERS or problem.n_vertices * R >= 2**31:
+        if R > MOST_CLUSTERS or problem.n_vertices * R >= 2**31:
             raise InputError(
-                f"device='cuda' takes up to {_MOST_CLUSTERS} clusters and 2³¹ values of F; found {R} clusters and "
+                f"device='cuda' takes up to {MOST_CLUSTERS} clusters and 2³¹ values of F; found {R} clusters and "
                 f"{problem.n_vertices * R} values. Ask for fewer clusters, or use device='cpu'."
             )
         self.problem = problem
         self.device = torch.device(device or gpu.DEVICE)
         self.duals = getattr(torch, duals)
         graph = problem.graph
-        self._require_room(_BYTES_OF_LAYOUT * graph.indices.size)
+        self._require_room(BYTES_OF_LAYOUT * graph.indices.size)
         scaled, self.weight_unit = (None, 1.0) if graph.is_unweighted else graph.scaled_weights()
         masses, self.mass_unit = graph.scaled_masses()
         self.masses, self.grain = exactly_summed(masses) if self.has_masses else (masses, 0.0)
         self.unit = self.weight_unit / self.mass_unit
-        self.RP: int = max(2, triton.next_power_of_2(R))
-        lanes = lanes or max(_FEWEST_LANES, _TILE // self.RP)
+        self.RP = padded_columns(R)
+        lanes = lanes or lanes_of(self.RP)
         self.csr = Csr(
             tensor_of(graph.indptr, self.device),
             tensor_of(graph.indices.astype(np.int32, copy=False), self.device),
@@ -80,7 +80,7 @@ class GpuKernels:
         )
         near = None if groups is None else tensor_of(groups, self.device)
         self.layout = layout_of(self.csr, lanes=lanes, unroll=unroll, near=near)
-        self.unroll, self.n_warps = unroll, _warps(lanes, self.RP)
+        self.unroll, self.n_warps = unroll, warps_of(lanes, self.RP)
 
     @cached_property
     def tensors(self) -> dict[str, torch.Tensor]:
@@ -139,8 +139,8 @@ class GpuKernels:
         X = X.contiguous()
         Y = torch.empty_like(X)
         partials = X.new_empty((S, layout.n_pieces, columns))
-        RP = max(2, triton.next_power_of_2(columns))
-        sizes = {"R": columns, "RP": RP, "V": layout.lanes, "num_warps": _warps(layout.lanes, RP)}
+        RP = padded_columns(columns)
+        sizes = {"R": columns, "RP": RP, "V": layout.lanes, "num_warps": warps_of(layout.lanes, RP)}
         programs.minus_laplacian[(layout.n_blocks, S)](
             X, Y, partials, graph["offsets"], graph["neighbors"], weights, graph["owners"], n, layout.n_short,
             layout.n_short_blocks, layout.n_whole_blocks, layout.n_blocks,
@@ -168,7 +168,7 @@ class GpuKernels:
 
     @property
     def n_varying(self) -> int:
-        return max(1, min(_MOST_PROGRAMS, self.layout.n_blocks // _BLOCKS_OF_PROGRAM))
+        return programs_varying(self.layout.n_blocks)
 
     @property
     def n_surveyors(self) -> int:
@@ -222,9 +222,7 @@ class GpuKernels:
         """The bytes that are free on the GPU; refuses, with the sum, where they are fewer than are needed."""
         if self.device.type != "cuda":
             return max(needed, wanted)
-        free = int(_SPARE * torch.cuda.mem_get_info(self.device)[0])
-        if free < max(needed, wanted):  # what torch holds and does not use is slow to ask for
-            free += torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
+        free = free_bytes(self.device, max(needed, wanted))
         if free < needed:
             raise InputError(
                 f"{self.problem.n_vertices} vertices with {self.problem.graph.indices.size} directed edges and "
@@ -335,9 +333,32 @@ class GpuKernels:
         return F
 
 
-def _warps(lanes: int, columns: int) -> int:
+def padded_columns(n_columns: int) -> int:
+    """The columns of a block that holds so many."""
+    return max(2, int(triton.next_power_of_2(n_columns)))
+
+
+def lanes_of(columns: int) -> int:
+    """Rows of a block of so many columns."""
+    return max(_FEWEST_LANES, _TILE // columns)
+
+
+def warps_of(lanes: int, columns: int) -> int:
     """Warps of a block of that many rows and columns."""
     return max(1, min(_MOST_WARPS, lanes * columns // _TILE))
+
+
+def programs_varying(n_blocks: int) -> int:
+    """Programs that share the sums over the edges of so many blocks."""
+    return max(1, min(_MOST_PROGRAMS, n_blocks // _BLOCKS_OF_PROGRAM))
+
+
+def free_bytes(device: torch.device, enough: int) -> int:
+    """The bytes that a batch may take on the GPU, counted no further than to see that there are enough."""
+    free = int(_SPARE * torch.cuda.mem_get_info(device)[0])
+    if free < enough:  # what torch holds and does not use is slow to ask for
+        free += torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return free
 
 
 def require_gpu() -> None:

@@ -111,26 +111,49 @@ class Layout:
         return int(self.neighbors.numel())
 
 
-def layout_of(csr: Csr, *, lanes: int, unroll: int, near: torch.Tensor | None = None) -> Layout:
-    """The layout of a graph for blocks of `lanes` rows, whose steps are taken `unroll` at a time.
+class Order(NamedTuple):
+    """The vertex of each row: short rows first, then long ones, then hubs."""
 
-    `near` gives vertices that belong together neighbouring values, so that they come to lie side by side.
-    """
-    degrees, device, n = csr.indptr.diff(), csr.indptr.device, csr.n_vertices
-    place = torch.arange(n, device=device) if near is None else near.argsort(stable=True)
+    vertices: torch.Tensor
+    n_short: int
+    n_hubs: int
+
+    @property
+    def rows(self) -> torch.Tensor:
+        """The row of each vertex."""
+        rows = torch.empty(self.vertices.shape, dtype=torch.int32, device=self.vertices.device)
+        rows[self.vertices] = torch.arange(rows.numel(), dtype=torch.int32, device=rows.device)
+        return rows
+
+
+def order_of(csr: Csr, near: torch.Tensor | None = None) -> Order:
+    """An order in which short rows of like length lie side by side, and what is near stays near."""
+    degrees, device = csr.indptr.diff(), csr.indptr.device
+    place = torch.arange(csr.n_vertices, device=device) if near is None else near.argsort(stable=True)
     length = degrees[place]
     is_hub = length > max(LONG_ROW, HUB_ROW)
     short, long, hubs = place[length <= LONG_ROW], place[(length > LONG_ROW) & ~is_hub], place[is_hub]
-    n_short, n_hubs = short.numel(), hubs.numel()
-    window = torch.arange(n_short, device=device) // WINDOW
+    window = torch.arange(short.numel(), device=device) // WINDOW
     short = short[(window * (LONG_ROW + 1) + LONG_ROW - degrees[short]).argsort(stable=True)]
-    order = torch.cat([short, long, hubs])
-    row_of = torch.empty(n, dtype=torch.int32, device=device)
-    row_of[order] = torch.arange(n, dtype=torch.int32, device=device)
+    return Order(torch.cat([short, long, hubs]), short.numel(), hubs.numel())
+
+
+def layout_of(
+    csr: Csr, *, lanes: int, unroll: int, near: torch.Tensor | None = None, row_of: torch.Tensor | None = None
+) -> Layout:
+    """The layout of a graph for blocks of `lanes` rows, whose steps are taken `unroll` at a time.
+
+    `near` gives vertices that belong together neighbouring values, so that they come to lie side by side. `row_of` has
+    the row of every vertex that an edge may lead to, where these are more than those of the graph itself.
+    """
+    degrees, device, n = csr.indptr.diff(), csr.indptr.device, csr.n_vertices
+    ordered = order_of(csr, near)
+    order, n_short, n_hubs = ordered
+    row_of = ordered.rows if row_of is None else row_of
 
     n_short_blocks = -(-n_short // lanes)
     longest = torch.zeros(n_short_blocks * lanes, dtype=torch.int64, device=device)
-    longest[:n_short] = degrees[short]
+    longest[:n_short] = degrees[order[:n_short]]
     steps = torch.cat([longest.view(-1, lanes).amax(dim=1), -(-degrees[order[n_short:]] // lanes)])
     steps = -(-steps // unroll) * unroll
     offsets = torch.cat([steps.new_zeros(1), steps.cumsum(0)])
@@ -144,8 +167,34 @@ def layout_of(csr: Csr, *, lanes: int, unroll: int, near: torch.Tensor | None = 
     if csr.weights is not None:
         laid_weights = torch.zeros(neighbors.shape, dtype=torch.float32, device=device)
         laid_weights[slot] = csr.weights.float()
-    offsets, blocks_of_hubs = _cut_hubs(offsets, n_hubs, steps=max(1, PIECE // (lanes * unroll)) * unroll)
+    offsets, blocks_of_hubs = _cut_hubs(offsets, n_hubs, steps=_steps_of_piece(lanes, unroll))
     return Layout(order, offsets, neighbors, laid_weights, lanes, n_short, n_short_blocks, blocks_of_hubs)
+
+
+class Extent(NamedTuple):
+    """The sizes of a layout."""
+
+    n_slots: int
+    n_blocks: int
+    n_pieces: int
+
+
+def extent_of(degrees: IntArray, *, lanes: int, unroll: int) -> Extent:
+    """The sizes that the layout of rows with so many edges will have, before anything is laid out."""
+    short, long = degrees[degrees <= LONG_ROW], degrees[degrees > LONG_ROW]
+    windows = np.zeros((-(-short.size // WINDOW), WINDOW), dtype=np.min_scalar_type(LONG_ROW))
+    windows.ravel()[: short.size] = short
+    windows.sort(axis=1, kind="stable")
+    longest = windows[:, ::-1].reshape(-1, lanes)[:, 0].astype(np.int64)  # the first row of a block is its longest
+    steps, long_steps = (-(-one // unroll) * unroll for one in (longest, -(-long // lanes)))
+    pieces = -(-long_steps[long > HUB_ROW] // _steps_of_piece(lanes, unroll))
+    n_slots, n_pieces = lanes * int(steps.sum() + long_steps.sum()), int(pieces.sum())
+    return Extent(n_slots, -(-short.size // lanes) + long.size - pieces.size + n_pieces, n_pieces)
+
+
+def _steps_of_piece(lanes: int, unroll: int) -> int:
+    """Steps of a hub in one block."""
+    return max(1, PIECE // (lanes * unroll)) * unroll
 
 
 def exactly_summed(masses: FloatArray) -> tuple[FloatArray, float]:

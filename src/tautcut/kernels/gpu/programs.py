@@ -64,18 +64,36 @@ def _project(x, r, R: tl.constexpr):
     return tl.maximum(x - threshold[:, None], 0.0)
 
 
+@triton.jit
+def wide(number, IS_WIDE: tl.constexpr):
+    """The number in 64 bits, where its products need them."""
+    return number.to(tl.int64) if IS_WIDE else number
+
+
+@triton.jit
+def _extrapolated(new, old, theta):
+    """F̄ = F + θ (F − F_old), rounded in one way wherever it is computed: whoever has a ghost has its owner's bits."""
+    return tl.fma(new - old, theta, new)
+
+
+@triton.jit
+def _largest(new, is_column):
+    """The argmax of each row, its lowest index first."""
+    return tl.argmax(tl.where(is_column, new, -1.0), 1).to(tl.int32)
+
+
 @triton.jit(do_not_specialize=SIZES)
 def iterate(
     X, P, labels, norms, partials, words, reals, columns, active, offsets, neighbors, weights, owners, hubs, fixed,
     masses, n, n_short, n_short_blocks, n_whole_blocks, n_blocks, n_slots,
     R: tl.constexpr, RP: tl.constexpr, V: tl.constexpr, E: tl.constexpr,
     IS_WEIGHTED: tl.constexpr, HAS_HUBS: tl.constexpr, HAS_MASSES: tl.constexpr, HAS_LABELS: tl.constexpr,
-    FINISHES: tl.constexpr,
+    FINISHES: tl.constexpr, IS_WIDE: tl.constexpr,
 ):  # fmt: skip
     """One inner iteration on one block of one start; leaves F, F̄, P, argmax labels and the block's ‖F − F^k‖².
 
     A piece of a hub leaves only its P and its part of the divergence; the launch that FINISHES has a program for each
-    hub, which leaves the rest in the place of the hub's first block.
+    hub, which leaves the rest in the place of the hub's first block. IS_WIDE where a plane of F has 2³¹ values or more.
     """
     block = tl.program_id(0)
     if FINISHES:
@@ -97,14 +115,14 @@ def iterate(
     column = columns + s * COLUMNS * R + r
     scale = tl.load(column + SCALE * R, mask=is_column, other=0.0).to(tl.float32)
 
-    plane = n * R
+    plane = wide(n, IS_WIDE) * R
     F_k = X + (s * PLANES + slot_k) * plane
     # The first iteration of an outer step begins with F = F̄ = F^k, which is there and need not be copied.
     F_old = X + (s * PLANES + tl.where(is_first, slot_k, slot)) * plane
     F_bar = X + (s * PLANES + tl.where(is_first, slot_k, 2 + bar)) * plane
 
     row, counts = _rows(block, owners, n_short, n_short_blocks, V, HAS_HUBS)
-    there = row[:, None] * R + r
+    there = wide(row, IS_WIDE)[:, None] * R + r
     parts = partials + s * (n_blocks - n_whole_blocks) * R
     if FINISHES:
         divergence = _add_pieces(parts, hubs + tl.program_id(0), n_whole_blocks, r, R, RP, V)
@@ -113,7 +131,7 @@ def iterate(
         first, last = tl.load(offsets + block), tl.load(offsets + block + 1)
         divergence = _move_duals(
             P + (s * n_slots + first * V) * R, F_bar, own, neighbors + first * V, weights + first * V,
-            (last - first).to(tl.int32), (sigma * scale)[None, :, :], r, R, RP, V, E, IS_WEIGHTED,
+            (last - first).to(tl.int32), (sigma * scale)[None, :, :], r, R, RP, V, E, IS_WEIGHTED, IS_WIDE,
         )  # fmt: skip
         if HAS_HUBS:  # noqa: SIM102 (the compiler drops it where there are none)
             if block >= n_whole_blocks:
@@ -136,8 +154,8 @@ def iterate(
     stored = counts[:, None] & is_column
     tl.store(X + (s * PLANES + slot) * plane + there, new, mask=stored)
     # F̄ goes to the other plane: neighbours in other blocks may not have read the old one yet.
-    tl.store(X + (s * PLANES + 3 - bar) * plane + there, new + theta * (new - old), mask=stored)
-    tl.store(labels + s * n + row, tl.argmax(tl.where(is_column, new, -1.0), 1).to(tl.int32), mask=counts)
+    tl.store(X + (s * PLANES + 3 - bar) * plane + there, _extrapolated(new, old, theta), mask=stored)
+    tl.store(labels + s * n + row, _largest(new, is_column), mask=counts)
     moved = tl.where(stored, new - start, 0.0)
     tl.store(norms + s * n_blocks + block, tl.sum(tl.sum(moved * moved, 1), 0))
 
@@ -146,27 +164,29 @@ def iterate(
 def _move_duals(
     duals, F_bar, own, ends, weights, n_steps, rate, r,
     R: tl.constexpr, RP: tl.constexpr, V: tl.constexpr, E: tl.constexpr, IS_WEIGHTED: tl.constexpr,
+    IS_WIDE: tl.constexpr,
 ):  # fmt: skip
     """P ← clip(P + σ K F̄ D_B) on the directed edges of a block; (Kᵀ P) of its rows, lane by lane.
 
-    Both ends of an edge compute its dual, of opposite sign, so that no program waits for another.
+    Both ends of an edge compute its dual, of opposite sign, so that no program waits for another; and round it in one
+    way, whatever else their programs are compiled for.
     """
     divergence = tl.zeros([V, RP], tl.float32)
     place = tl.arange(0, E)[:, None] * V + tl.arange(0, V)[None, :]
     mask = (r < R)[None, :, :]
     for _ in range(0, n_steps, E):
-        end = tl.load(ends + place)
+        end = wide(tl.load(ends + place), IS_WIDE)
         here = place[:, :, None] * R + r[None, :, :]
         p = tl.load(duals + here, mask=mask, other=0.0).to(tl.float32)
         other = tl.load(F_bar + (end[:, :, None] * R + r[None, :, :]), mask=mask, other=0.0)
         difference = own[None, :, :] - other
         if IS_WEIGHTED:
             w = tl.load(weights + place)[:, :, None]
-            p = tl.minimum(tl.maximum(p + rate * (w * difference), -1.0), 1.0)
+            p = tl.minimum(tl.maximum(tl.fma(rate, w * difference, p), -1.0), 1.0)
             tl.store(duals + here, p.to(duals.dtype.element_ty), mask=mask)
             divergence += tl.sum(w * p, 0)
         else:
-            p = tl.minimum(tl.maximum(p + rate * difference, -1.0), 1.0)
+            p = tl.minimum(tl.maximum(tl.fma(rate, difference, p), -1.0), 1.0)
             tl.store(duals + here, p.to(duals.dtype.element_ty), mask=mask)
             divergence += tl.sum(p, 0)
         place += E * V
@@ -254,6 +274,83 @@ def vary(
     tl.store(out + R * G, tl.sum(cut.to(tl.float64), 0), mask=mask)
     tl.store(out + 2 * R * G, tl.sum(size.to(tl.float64), 0), mask=mask)
     tl.store(steps + s * G + tl.program_id(0), squared_step)
+
+
+@triton.jit(do_not_specialize=SIZES)
+def arrive(
+    X, labels, incoming, words, reals, n, n_inside,
+    R: tl.constexpr, RP: tl.constexpr, V: tl.constexpr, IS_WIDE: tl.constexpr,
+):  # fmt: skip
+    """What `iterate` leaves of a part's own rows, for V rows that came from elsewhere: those from `n_inside` on."""
+    slot_k, slot = tl.load(words + SLOT_K).to(tl.int64), tl.load(words + SLOT).to(tl.int64)
+    bar = tl.load(words + BAR).to(tl.int64)
+    slot_old = tl.where(tl.load(words + INNER) == 0, slot_k, slot)
+    theta = tl.load(reals + THETA).to(tl.float32)
+    r = tl.arange(0, RP)[None, :]
+    is_column = r < R
+    row = n_inside + tl.program_id(0) * V + tl.arange(0, V)
+    counts = row < n
+    stored = counts[:, None] & is_column
+    plane = wide(n, IS_WIDE) * R
+    there = wide(row, IS_WIDE)[:, None] * R + r
+    new = tl.load(incoming + (wide(row, IS_WIDE) - n_inside)[:, None] * R + r, mask=stored, other=0.0)
+    old = tl.load(X + slot_old * plane + there, mask=stored, other=0.0)
+    tl.store(X + slot * plane + there, new, mask=stored)
+    tl.store(X + (3 - bar) * plane + there, _extrapolated(new, old, theta), mask=stored)
+    tl.store(labels + row, _largest(new, is_column), mask=counts)
+
+
+@triton.jit(do_not_specialize=SIZES)
+def vary_once(
+    F, labels, numbers, ghosts, variations, offsets, neighbors, weights, owners,
+    n_short, n_short_blocks, n_blocks, n_inside,
+    G, R: tl.constexpr, RP: tl.constexpr, V: tl.constexpr, E: tl.constexpr,
+    IS_WEIGHTED: tl.constexpr, HAS_HUBS: tl.constexpr, HAS_GHOSTS: tl.constexpr, IS_WIDE: tl.constexpr,
+):  # fmt: skip
+    """T and cut of each cluster over every G-th block of a part's rows, every edge counted once among all parts.
+
+    An edge inside the part is counted at the end that comes first, one between two parts at the end with the lower
+    number in the whole graph. Rows from `n_inside` on are ghosts; only rows of the boundary have such neighbours.
+    """
+    r = tl.arange(0, RP)[None, :]
+    is_column = r < R
+    variation = tl.zeros([V, RP], tl.float64)
+    cut = tl.zeros([V, RP], tl.float64)
+    for block in range(tl.program_id(0), n_blocks, G):
+        row, _ = _rows(block, owners, n_short, n_short_blocks, V, HAS_HUBS)
+        own = tl.load(F + (wide(row, IS_WIDE)[:, None] * R + r), mask=is_column, other=0.0)
+        label = tl.load(labels + row)
+        number = tl.load(numbers + row) if HAS_GHOSTS else row
+        first, last = tl.load(offsets + block), tl.load(offsets + block + 1)
+        place = tl.arange(0, E)[:, None] * V + tl.arange(0, V)[None, :]
+        jumps = tl.zeros([V, RP], tl.float32)
+        crossings = tl.zeros([V, RP], tl.float32)
+        for _ in range(0, (last - first).to(tl.int32), E):
+            end = tl.load(neighbors + first * V + place)
+            counted = end > row[None, :]
+            if HAS_GHOSTS:
+                ghost = tl.load(ghosts + (end - n_inside), mask=end >= n_inside, other=0)
+                counted = tl.where(end >= n_inside, number[None, :] < ghost, counted)
+            mask = counted[:, :, None] & (r < R)[None, :, :]
+            other = tl.load(F + (wide(end, IS_WIDE)[:, :, None] * R + r[None, :, :]), mask=mask, other=0.0)
+            jump = tl.where(mask, tl.abs(own[None, :, :] - other), 0.0)
+            other_label = tl.load(labels + end)
+            differs = counted & (other_label != label[None, :])
+            is_end = (other_label[:, :, None] == r[None, :, :]) | (label[None, :, None] == r[None, :, :])
+            if IS_WEIGHTED:
+                w = tl.load(weights + first * V + place)[:, :, None]
+                jumps += tl.sum(w * jump, 0)
+                crossings += tl.sum(tl.where(differs[:, :, None] & is_end, w, 0.0), 0)
+            else:
+                jumps += tl.sum(jump, 0)
+                crossings += tl.sum((differs[:, :, None] & is_end).to(tl.float32), 0)
+            place += E * V
+        variation += jumps.to(tl.float64)
+        cut += crossings.to(tl.float64)
+    column = tl.arange(0, RP)
+    out = variations + column * G + tl.program_id(0)
+    tl.store(out, tl.sum(variation, 0), mask=column < R)
+    tl.store(out + R * G, tl.sum(cut, 0), mask=column < R)
 
 
 @triton.jit(do_not_specialize=SIZES)

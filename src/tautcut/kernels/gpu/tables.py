@@ -55,7 +55,7 @@ LIPSCHITZ, TOL, EPSILON, PROGRESS, WHOLE, PARTS = (tl.constexpr(i) for i in rang
 # Parameters of programs that are of a graph's size: one compiled program serves all sizes (decision 0057).
 SIZES = (
     "n", "n_short", "n_short_blocks", "n_whole_blocks", "n_blocks", "n_slots", "G", "G_VARY", "max_iter", "max_inner",
-    "patience", "n_history",
+    "patience", "n_history", "n_inside", "room",
 )  # fmt: skip
 
 SUM_WIDTH = tl.constexpr(512)  # partial sums that are added up at a time

@@ -1,23 +1,27 @@
-"""What a rank of many asks of the device that has its part: the `Piece` protocol, and the piece of the processor, which
-is the Numba engine on the rows of one part. A piece knows of no other rank: rows arrive and go out, and what it counts
-is of its own vertices alone.
+"""What a rank of many asks of the device that has its part: the `Piece` protocol, which piece a device has, and that
+of the processor, which is the Numba engine on the rows of one part. A piece knows of no other rank: rows arrive and go
+out, and what it counts is of its own vertices alone.
 """
 
 from __future__ import annotations
 
+import os
 from typing import Any, Protocol
 
 import numpy as np
 import torch
 
 from tautcut.arrays import Array, BoolArray, FloatArray, IntArray
+from tautcut.checks import one_of
 from tautcut.graph.shard import Shard
 from tautcut.kernels.cpu.compiling import compiled
 from tautcut.kernels.cpu.engine import CpuArrays, RowEngine, RowLayout
 from tautcut.kernels.cpu.ghosts import arrivals_for, counted_edges, spread_of_column, values_of_column
 from tautcut.kernels.cpu.passes import ITERATE
 from tautcut.kernels.cpu.sharing import chunk_bounds
+from tautcut.kernels.devices import DTYPES, require_gpu, resolved
 from tautcut.kernels.protocol import Measures, StepSizes
+from tautcut.kernels.ranks.world import World
 from tautcut.kernels.tally import HIGH, N_BINS, Tally
 
 
@@ -68,6 +72,29 @@ class Piece(Protocol):
 
     def rows(self, arrays: Any, *, previous: bool = False) -> Array:
         """A copy of the part's own rows of F, or of F^k, in the precision of the device."""
+
+
+def piece_for(
+    shard: Shard, lam: FloatArray, is_fixed: BoolArray, *, device: str, dtype: str, world: World,
+    n_threads: int | None = None,
+) -> Piece:  # fmt: skip
+    """The piece of this rank's device: "cpu", "cuda", or "auto" for a GPU if there is one; `dtype` as of a fit.
+
+    Rows go from GPU to GPU where each rank has one, and through the host's memory where ranks share them.
+    """
+    one_of("device", device, ("auto", "cpu", "cuda"))
+    has_half_duals = one_of("dtype", dtype, DTYPES) == "mixed"
+    if resolved(device) == "cpu":
+        precision = np.dtype("float32" if has_half_duals else dtype)
+        return CpuPiece(shard, lam, is_fixed, dtype=precision, has_half_duals=has_half_duals, n_threads=n_threads)
+    require_gpu(dtype)
+    from tautcut.kernels.gpu.piece import GpuPiece
+
+    n_neighbors = int(os.environ.get("LOCAL_WORLD_SIZE", 1))  # ranks of this machine
+    return GpuPiece(
+        shard, lam, is_fixed, has_half_duals=has_half_duals, is_through_host=world.device != "cuda",
+        n_sharing=-(-n_neighbors // max(torch.cuda.device_count(), 1)),
+    )  # fmt: skip
 
 
 class CpuPiece(RowEngine):
