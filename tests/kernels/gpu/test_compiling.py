@@ -21,7 +21,7 @@ PROGRAMS = {
     ],
     "medians": ["survey unweighted", "weigh masses", "select unweighted", "select masses"],
     "decisions": ["decide unweighted", "decide masses"],
-    "tallies": ["look unweighted", "look masses wide", "spread unweighted", "spread masses wide"],
+    "tallies": ["look unweighted", "look masses wide", "spread unweighted", "spread masses wide", "note wide"],
 }  # fmt: skip
 # Run as a script, because this process has Triton's interpreter: kinds of arguments by name, sizes of a small problem.
 SCRIPT = """
@@ -41,7 +41,7 @@ for asked in sys.argv[2:]:
     name, *words = asked.split()
     flags = {"IS_WEIGHTED": "weighted", "HAS_LABELS": "weighted", "HAS_MASSES": "masses", "HAS_HUBS": "hubs",
              "FINISHES": "finishes", "HAS_GHOSTS": "ghosts", "IS_WIDE": "wide"}
-    constants = {"R": 10, "RP": 16, "V": 8, "E": 2, "G": 5, "G_VARY": 7, "ROWS": 32, "WIDTH": 512, "BINS": 64,
+    constants = {"R": 10, "RP": 16, "V": 8, "E": 2, "G": 5, "G_VARY": 7, "ROWS": 32, "WIDTH": 512, "BINS": 256,
                  **{flag: word in words for flag, word in flags.items()}}
     kind_of = {one: kind for kind, names in POINTERS.items() for one in names.split()}
     kind_of |= dict.fromkeys(("counts", "bar"), "*fp64" if "masses" in words else "*i32")

@@ -282,13 +282,15 @@ def test_a_tally_is_what_numpy_counts(iterated: Run):
                 told = sorted(zip(found.candidates[r][:kept], given[:kept], strict=True))
                 assert told == candidates[:kept]
                 assert not found.candidates[r][kept:].any()
-            piece.move_bracket(arrays, median, ~nobody, nobody)  # thrice as wide as before
+            piece.move_bracket(arrays, median, ~nobody, nobody, nobody)  # thrice as wide as before
         again = piece.tally(arrays, ROOM)
         assert all(np.array_equal(a, b) for a, b in zip(piece.tally(arrays, ROOM), again, strict=True))
 
 
 def test_how_values_are_spread(iterated: Run):
-    """From 1, the least number above 0, up to 1; one value alone, with all its ties; and nothing at all."""
+    """From the least number above 0 up to 1; one value alone, with all its ties; and nothing at all. And the values
+    themselves, where they are few.
+    """
     columns = np.array([iterated.case.R - 1, 0, 1])
     for piece, arrays, shard in zip(iterated.pieces, iterated.arrays, iterated.shards, strict=True):
         F, masses = piece.rows(arrays), shard.masses / shard.whole.mass_unit
@@ -296,14 +298,23 @@ def test_how_values_are_spread(iterated: Run):
         one = int(bits.max(initial=0, where=bits < piece.bits_of_one))
         low, high = np.array([1, one, 5]), np.array([piece.bits_of_one, one, 4])
         found = piece.spread(arrays, columns, low, high)
-        expected = np.zeros((3, N_BINS, 2))
+        expected = np.zeros((3, N_BINS, 3))
         for k, r in enumerate(columns):
             width = max((high[k] - low[k]) // N_BINS + 1, 1)
             for b in range(N_BINS):
                 first = low[k] + b * width
                 is_here = (bits[:, r] >= first) & (bits[:, r] < first + width) & (bits[:, r] <= high[k])
-                expected[k, b] = masses[is_here].sum(), masses[is_here] @ F[is_here, r]
+                expected[k, b] = masses[is_here].sum(), masses[is_here] @ F[is_here, r], is_here.sum()
         assert np.allclose(found, expected, rtol=1e-12, atol=0)
+        low[0] = np.sort(bits[:, columns[0]])[-ROOM] if len(bits) else 0  # the largest, if they are not tied
+        told = piece.between(arrays, columns, low, high, ROOM)
+        for k, r in enumerate(columns):
+            is_inside = (bits[:, r] >= low[k]) & (bits[:, r] <= high[k])
+            assert told[k, 0] == is_inside.sum()
+            if is_inside.sum() <= ROOM:
+                inside = sorted(zip(F[is_inside, r], masses[is_inside], strict=True))
+                given = told[k, 1 : 1 + len(inside)], told[k, 1 + ROOM : 1 + ROOM + len(inside)]
+                assert sorted(zip(*given, strict=True)) == inside
 
 
 def test_bits_and_numbers(iterated: Run):

@@ -33,9 +33,11 @@ _TILE = 128  # values that a warp of `look` reads at a time
 _FEWEST_ROWS = 2  # of a tile, however many columns
 _TILES_OF_PROGRAM = 16  # that a program of `look` reads, until there are more than _MOST_LOOKING programs can share
 _MOST_LOOKING = 8192  # programs of `look`
-_ROWS_SPREAD = 32  # rows that a program of `spread` reads at a time, each against all bins
-_ROWS_OF_SPREADING = 16 * _ROWS_SPREAD  # that a program of `spread` reads, until there are _MOST_SPREADING
-_MOST_SPREADING = 1024  # programs of `spread` to a column
+_ROWS_SPREAD = 16  # rows that a program of `spread` reads at a time, each against all bins
+_ROWS_NOTED = 512  # rows that a program of `note` reads at a time
+_ROWS_OF_COLUMN = 1024  # that a program of either reads, until there are more than _MOST_OF_COLUMN programs can share
+_MOST_OF_COLUMN = 1024  # programs of either to a column
+_WARPS_OF_COLUMN = 4  # of such a program
 _FLOAT = np.dtype(np.float32)
 
 
@@ -260,16 +262,10 @@ class GpuPiece:
         for rows in self._rows:
             self._vary(arrays, rows)
             totals[[VARIATION, CUT]] += rows.variations.sum(dim=2)
-        n_found = torch.zeros(R, dtype=torch.int32, device=self.device)
-        found = torch.full((R, room), self._n_own, dtype=torch.int32, device=self.device)
+        n_found, found = self._room_for_rows(R, room)
         totals[SUM:CUT] = self._look(arrays, n_found, found, room).sum(dim=2)
-        # Rows were noted in any order; where some found no room, which they are is chance, and none is told.
-        is_kept = (torch.arange(room, device=self.device) < n_found[:, None]) & (n_found <= room)[:, None]
-        rows_found = found.sort(dim=1).values.long().clamp_max(self._n_own - 1)
-        values = arrays.F[rows_found, torch.arange(R, device=self.device)[:, None]]
-        told = [totals, n_found.clamp_max(room + 1), torch.where(is_kept, values, 0.0)]
-        if self._has_masses:
-            told.append(torch.where(is_kept, self._masses[rows_found], 0.0))
+        values, weights = self._noted(arrays.F, torch.arange(R, device=self.device), n_found, found)
+        told = [totals, n_found.clamp_max(room + 1), values, *([weights] if self._has_masses else [])]
         flat = torch.cat([one.double().ravel() for one in told]).cpu().numpy()  # one wait for the GPU
         sums, counts, candidates, masses = np.split(flat, np.cumsum([SUM_ROWS * R, R, R * room]))
         return Tally(
@@ -298,20 +294,63 @@ class GpuPiece:
         )  # fmt: skip
         return sums
 
+    def _noted(
+        self, F: torch.Tensor, columns: torch.Tensor, n_found: torch.Tensor, found: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+        """The values of the rows that were noted for these columns, and their masses, (column, room).
+
+        They were noted in any order, and are told in that of the rows. Where some found no room, which they are is
+        chance, and none is told.
+        """
+        room = found.shape[1]
+        is_kept = (torch.arange(room, device=self.device) < n_found[:, None]) & (n_found <= room)[:, None]
+        rows = found.sort(dim=1).values.long().clamp_max(self._n_own - 1)
+        masses = self._masses[rows] if self._has_masses else is_kept.double()
+        return torch.where(is_kept, F[rows, columns[:, None]], 0.0), torch.where(is_kept, masses, 0.0)
+
+    def _room_for_rows(self, n_columns: int, room: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """How many rows are noted for each column, and which; where none is, a number above all of them."""
+        n_found = torch.zeros(n_columns, dtype=torch.int32, device=self.device)
+        return n_found, torch.full((n_columns, room), self._n_own, dtype=torch.int32, device=self.device)
+
     def spread(self, arrays: GpuPieceArrays, columns: IntArray, low: IntArray, high: IntArray) -> FloatArray:
         if not self._n_own:
-            return np.zeros((columns.size, N_BINS, 2))
-        n_programs = max(1, min(_MOST_SPREADING, self._n_own // _ROWS_OF_SPREADING))
+            return np.zeros((columns.size, N_BINS, 3))
+        n_programs = self._programs_of_column
         width = np.maximum((high - low) // N_BINS + 1, 1)  # an empty interval has no bins, and no values either
-        bins = torch.empty((columns.size, N_BINS, 2, n_programs), dtype=torch.float64, device=self.device)
+        bins = torch.empty((columns.size, N_BINS, 3, n_programs), dtype=torch.float64, device=self.device)
         tallies.spread[(n_programs, columns.size)](
-            arrays.F, self._masses,
-            *(torch.from_numpy(one.astype(np.int32)).to(self.device) for one in (columns, low, high, width)), bins,
-            self._n_own, G=n_programs, R=self._lam.size, BINS=N_BINS, ROWS=_ROWS_SPREAD, HAS_MASSES=self._has_masses,
-            IS_WIDE=self._is_wide, num_warps=4,
+            arrays.F, self._masses, *self._bits(columns, low, high, width), bins, self._n_own, G=n_programs,
+            R=self._lam.size, BINS=N_BINS, ROWS=_ROWS_SPREAD, HAS_MASSES=self._has_masses, IS_WIDE=self._is_wide,
+            num_warps=_WARPS_OF_COLUMN,
         )  # fmt: skip
         spread: FloatArray = bins.sum(dim=3).cpu().numpy()
         return spread
+
+    def between(
+        self, arrays: GpuPieceArrays, columns: IntArray, low: IntArray, high: IntArray, room: int
+    ) -> FloatArray:  # fmt: skip
+        if not self._n_own:
+            return np.zeros((columns.size, 1 + 2 * room))
+        n_programs = self._programs_of_column
+        n_found, found = self._room_for_rows(columns.size, room)
+        where = self._bits(columns, low, high)
+        tallies.note[(n_programs, columns.size)](
+            arrays.F, *where, n_found, found, self._n_own, room, G=n_programs, R=self._lam.size, ROWS=_ROWS_NOTED,
+            IS_WIDE=self._is_wide, num_warps=_WARPS_OF_COLUMN,
+        )  # fmt: skip
+        told = torch.cat([n_found[:, None].double(), *self._noted(arrays.F, where[0].long(), n_found, found)], dim=1)
+        between: FloatArray = told.cpu().numpy()
+        return between
+
+    @property
+    def _programs_of_column(self) -> int:
+        """Set by the part alone, as all numbers of programs that share a sum."""
+        return max(1, min(_MOST_OF_COLUMN, self._n_own // _ROWS_OF_COLUMN))
+
+    def _bits(self, *numbers: IntArray) -> list[torch.Tensor]:
+        """Whole numbers below 2³¹ as the programs read them."""
+        return [torch.from_numpy(one.astype(np.int32)).to(self.device) for one in numbers]
 
     def high_bits(self, arrays: GpuPieceArrays) -> IntArray:
         bits: IntArray = arrays.bracket.ends[HIGH].view(np.int32).astype(np.int64)
@@ -321,9 +360,9 @@ class GpuPiece:
         return bits.astype(np.int32).view(_FLOAT).astype(np.float64)
 
     def move_bracket(
-        self, arrays: GpuPieceArrays, median: FloatArray, missed: BoolArray, is_crowded: BoolArray
-    ) -> None:  # fmt: skip
-        arrays.bracket.move(median, missed, is_crowded)
+        self, arrays: GpuPieceArrays, median: FloatArray, missed: BoolArray, is_crowded: BoolArray, is_sparse: BoolArray
+    ) -> None:
+        arrays.bracket.move(median, missed, is_crowded, is_sparse)
 
     # ------------------------------------------------------------ what it has come to
 

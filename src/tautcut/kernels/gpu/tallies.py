@@ -1,6 +1,6 @@
 """The values of a part's rows, where the medians are those of many parts: `look` adds up what a `Tally` says of them
-and finds the rows near each median, `spread` counts the values of an interval bin by bin. Sums have a fixed order, and
-the shared counter of `look` says where a row is noted, never whether: the same input gives the same tally.
+and notes the rows near each median; `spread` counts the values of an interval bin by bin, `note` notes their rows. Sums
+have a fixed order, and a shared counter says where a row is noted, never whether: the same input gives the same tally.
 """
 # mypy: ignore-errors
 
@@ -72,8 +72,8 @@ def spread(
     F, masses, chosen, low, high, width, bins, n,
     G, R: tl.constexpr, BINS: tl.constexpr, ROWS: tl.constexpr, HAS_MASSES: tl.constexpr, IS_WIDE: tl.constexpr,
 ):  # fmt: skip
-    """The mass, and the mass times the value, of one column's values whose bits lie in [low, high], in bins of that
-    width, over every G-th tile of ROWS rows.
+    """The mass, the mass times the value, and the number of one column's values whose bits lie in [low, high], in bins
+    of that width, over every G-th tile of ROWS rows.
     """
     k = tl.program_id(1)
     r, lowest, highest = tl.load(chosen + k), tl.load(low + k), tl.load(high + k)
@@ -81,6 +81,7 @@ def spread(
     b = tl.arange(0, BINS)
     mass_of = tl.zeros([BINS], tl.float64)
     sum_of = tl.zeros([BINS], tl.float64)
+    number_of = tl.zeros([BINS], tl.int32)
     for first in range(tl.program_id(0) * ROWS, n, G * ROWS):
         row = first + tl.arange(0, ROWS)
         value = tl.load(F + wide(row, IS_WIDE) * R + r, mask=row < n, other=0.0)
@@ -93,6 +94,24 @@ def spread(
         is_here = place[:, None] == b[None, :]
         mass_of += tl.sum(tl.where(is_here, mass[:, None], 0.0), 0)
         sum_of += tl.sum(tl.where(is_here, (mass * value)[:, None], 0.0), 0)
-    out = bins + ((k * BINS + b) * 2) * G + tl.program_id(0)
+        number_of += tl.sum(is_here.to(tl.int32), 0)
+    out = bins + ((k * BINS + b) * 3) * G + tl.program_id(0)
     tl.store(out, mass_of)
     tl.store(out + G, sum_of)
+    tl.store(out + 2 * G, number_of.to(tl.float64))
+
+
+@triton.jit(do_not_specialize=SIZES)
+def note(
+    F, chosen, low, high, n_found, found, n, room,
+    G, R: tl.constexpr, ROWS: tl.constexpr, IS_WIDE: tl.constexpr,
+):  # fmt: skip
+    """Note the rows whose value in one column has bits in [low, high]; those for which there is no room are counted."""
+    k = tl.program_id(1)
+    r, lowest, highest = tl.load(chosen + k), tl.load(low + k), tl.load(high + k)
+    for first in range(tl.program_id(0) * ROWS, n, G * ROWS):
+        row = first + tl.arange(0, ROWS)
+        bits = tl.load(F + wide(row, IS_WIDE) * R + r, mask=row < n, other=0.0).to(tl.int32, bitcast=True)
+        is_inside = (row < n) & (bits >= lowest) & (bits <= highest)
+        place = tl.atomic_add(n_found + k + row * 0, 1, mask=is_inside)
+        tl.store(found + k * room + place, row, mask=is_inside & (place < room))
