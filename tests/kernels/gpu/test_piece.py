@@ -256,16 +256,20 @@ def test_sums_over_all_parts_are_the_reference(iterated: Run):
 
 
 def test_a_tally_is_what_numpy_counts(iterated: Run):
-    """In an empty bracket and around every median, where candidates fit or not; and the same bits twice."""
+    """In an empty bracket, around every median, and in one that holds nearly all; and the same bits twice."""
     median = iterated.reference.measure(iterated.theirs).median
     nobody = np.zeros(median.size, dtype=np.bool_)
     for piece, arrays, shard in zip(iterated.pieces, iterated.arrays, iterated.shards, strict=True):
         F, moved = piece.rows(arrays), piece.rows(arrays) - piece.rows(arrays, previous=True)
         masses = shard.masses / shard.whole.mass_unit
         arrays.bracket = type(arrays.bracket).empty(median.size, median.size, np.dtype(np.float32))
-        for _ in range(2):
+        for look, room in enumerate((ROOM, ROOM, 2)):
+            if look == 1:
+                piece.move_bracket(arrays, median, ~nobody, nobody, nobody)
+            elif look == 2:
+                arrays.bracket.ends[LOW], arrays.bracket.ends[HIGH] = 0.0, 0.9
             low, high = arrays.bracket.ends[LOW], arrays.bracket.ends[HIGH]
-            found = piece.tally(arrays, ROOM)
+            found = piece.tally(arrays, room)
             for row, values in {
                 SUM: F, STEP: None, SUM_ABOVE: np.where(high < F, F, 0), MASS_ABOVE: high < F, MASS_POSITIVE: F > 0,
                 MASS_ONE: F >= 1,
@@ -274,17 +278,16 @@ def test_a_tally_is_what_numpy_counts(iterated: Run):
                 assert np.allclose(found.totals[row], expected, rtol=1e-6 if values is None else 1e-12), row
             is_inside = (low < F) & (high >= F)
             counts = is_inside.sum(axis=0)
-            assert np.array_equal(found.n_candidates, np.minimum(counts, ROOM + 1))
+            assert np.array_equal(found.n_candidates, np.minimum(counts, room + 1))
             for r in range(median.size):
                 candidates = sorted(zip(F[is_inside[:, r], r], masses[is_inside[:, r]], strict=True))
-                kept = len(candidates) if len(candidates) <= ROOM else 0
+                kept = len(candidates) if len(candidates) <= room else 0
                 given = found.candidate_masses[r] if found.candidate_masses.size else (found.candidates[r] > 0) * 1.0
                 told = sorted(zip(found.candidates[r][:kept], given[:kept], strict=True))
                 assert told == candidates[:kept]
                 assert not found.candidates[r][kept:].any()
-            piece.move_bracket(arrays, median, ~nobody, nobody, nobody)  # thrice as wide as before
-        again = piece.tally(arrays, ROOM)
-        assert all(np.array_equal(a, b) for a, b in zip(piece.tally(arrays, ROOM), again, strict=True))
+        again = piece.tally(arrays, room)
+        assert all(np.array_equal(a, b) for a, b in zip(found, again, strict=True))
 
 
 def test_how_values_are_spread(iterated: Run):

@@ -1,7 +1,8 @@
 """The passes over F and the graph that run on the GPU, in Triton. One round of Algorithm 1 is six launches: `iterate`
 (duals, divergence, primal step, projection, extrapolation) and `vary` (T, cuts and sizes) here, `survey` and `select`
 (the λ-medians, B) in `medians`, `decide` (descent estimate, outer step, stopping) in `decisions`, and `save` (the best
-partition). Sums have a fixed order and shared counters hold whole numbers: the same input gives the same bits.
+partition). Sums have a fixed order and shared counters hold whole numbers: the same input gives the same bits. A part
+of a graph has `iterate` too, and beside it `arrive` and `vary_once`.
 
 A program works on a block of V rows (`layout`) and all R columns, rounded up to RP, a power of two; its edges are read
 E at a time, so that several loads are in flight. A hub's row is shared by several programs, whose partial sums a second
