@@ -162,7 +162,7 @@ class ShardedCommand:
         from tautcut.ranks.run import foresee_memory
 
         for rank in range(graph.n_parts):
-            foresee_memory(graph, rank, asked.n_clusters, asked.plan.dtype, n_here=graph.n_parts)
+            foresee_memory(graph, rank, asked, n_here=graph.n_parts)
         if is_run_folder(out) and not self.many.resume:
             raise InputError(
                 f"'{out}' holds labels or the beginnings of them. Add --resume to go on, or choose a new folder."

@@ -22,10 +22,11 @@ from tautcut.arrays import Array, FloatArray, IntArray
 from tautcut.checks import UNLABELLED
 from tautcut.errors import InputError
 from tautcut.graph.diagnostics import margins_of_rows
+from tautcut.kernels import devices
 from tautcut.kernels.cpu.rows import padded_width
 from tautcut.kernels.ranks.engine import RankKernels
 from tautcut.kernels.ranks.halo import Halo
-from tautcut.kernels.ranks.piece import CpuPiece
+from tautcut.kernels.ranks.piece import piece_for
 from tautcut.kernels.ranks.world import World
 from tautcut.problem import Partition, Problem, lam_of_prior, shares_of_lam
 from tautcut.ranks.checkpoints import DONE, Checkpoint, Checkpoints
@@ -82,11 +83,16 @@ def bytes_of_rank(facts: PartFacts, n_clusters: int, dtype: str) -> int:
     return facts.n_entries * (width * of_dual + _BYTES_PER_EDGE) + rows * width * _PLANES * of_value
 
 
-def foresee_memory(graph: ShardedGraph, rank: int, n_clusters: int, dtype: str, *, n_here: int) -> None:
-    """Refuse, with the sum, a rank that this machine cannot hold beside the others of the `n_here` that it has."""
-    facts = graph.parts[rank]
+def foresee_memory(graph: ShardedGraph, rank: int, asked: Asked, *, n_here: int) -> None:
+    """Refuse, with the sum, a rank that this machine cannot hold beside the others of the `n_here` that it has.
+
+    A GPU looks at its own memory when it has the part.
+    """
+    if devices.resolved(asked.plan.device) == "cuda":
+        return
+    facts, n_clusters = graph.parts[rank], asked.n_clusters
     memory.foresee(
-        bytes_of_rank(facts, n_clusters, dtype), memory.for_work() // n_here,
+        bytes_of_rank(facts, n_clusters, asked.plan.dtype), memory.for_work() // n_here,
         f"Rank {rank} of {graph.n_parts}, with {facts.n_own:,} vertices and {facts.n_entries:,} directed edges in "
         f"{n_clusters:,} clusters,",
         "Divide the graph into more parts and take more machines, or ask for fewer clusters.",
@@ -134,7 +140,7 @@ class RankRun:
 
     def _foresee_memory(self) -> None:
         n_here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-        foresee_memory(self._graph, self._world.rank, self._asked.n_clusters, self._asked.plan.dtype, n_here=n_here)
+        foresee_memory(self._graph, self._world.rank, self._asked, n_here=n_here)
 
     @cached_property
     def _halo(self) -> Halo:
@@ -249,11 +255,11 @@ class RankRun:
 
     def _kernels(self, problem: DividedProblem) -> RankKernels:
         plan = self._asked.plan
-        has_half_duals = plan.dtype == "mixed"
-        precision = np.dtype("float32" if has_half_duals else plan.dtype)
-        piece = CpuPiece(
-            problem.shard, problem.lam, problem.is_labelled, dtype=precision, has_half_duals=has_half_duals
-        )  # fmt: skip
+        piece = self._world.together(
+            lambda: piece_for(
+                problem.shard, problem.lam, problem.is_labelled, device=plan.device, dtype=plan.dtype, world=self._world
+            )
+        )
         return RankKernels(piece, self._halo, problem.lam, problem.median_mass)
 
     def _first_state(self, problem: DividedProblem, kernels: RankKernels, found: Checkpoint) -> State:
