@@ -17,7 +17,7 @@ PEERS := graphlearning==1.7.5 scikit-network leidenalg igraph networkx mtkahypar
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-interpreter test-faults test-label-kills fuzz lock audit lint bench bench-scale test-gpu bench-gpu docs clean
+.PHONY: help demo test test-interpreter test-faults test-label-kills test-rank-kills fuzz lock audit lint bench bench-scale test-gpu bench-gpu docs clean
 
 help:  ## this list
 	@echo 'make TARGET [PYTHON=python3.12] [VENV=.venv] [ARGS="..."]'
@@ -32,12 +32,12 @@ test: lint  ## lint, then the whole suite and the docstring examples, with cover
 	@NUMBA_CACHE_DIR='$(CURDIR)/build/numba' \
 		$(BIN)/python -m pytest --cov --doctest-modules --ignore=src/tautcut/kernels/gpu -n 2 --dist loadfile tests src $(ARGS)
 
-# The GPU's modules count for coverage here, and here alone.
-test-interpreter: $(INTERPRETER_VENV)/.torch  ## the GPU's programs and whole fits with them, in Triton's interpreter
+# What needs torch counts for coverage here, and here alone.
+test-interpreter: $(INTERPRETER_VENV)/.torch  ## what needs torch: the GPU's programs in Triton's interpreter, several processes
 	@mkdir -p build
-	@NUMBA_CACHE_DIR='$(CURDIR)/build/numba-interpreter' COVERAGE_FILE=build/coverage-interpreter \
-		$(INTERPRETER_VENV)/bin/python -m pytest --cov=tautcut.kernels.gpu --cov-config=tests/kernels/gpu/coverage.toml \
-		-n 2 --dist worksteal tests/kernels/gpu $(ARGS)
+	@NUMBA_CACHE_DIR='$(CURDIR)/build/numba-interpreter' COVERAGE_FILE='$(CURDIR)/build/coverage-interpreter' \
+		$(INTERPRETER_VENV)/bin/python -m pytest --cov --cov-config=tests/kernels/gpu/coverage.toml \
+		-n 2 --dist loadgroup tests/kernels/gpu tests/kernels/ranks tests/ranks/processes $(ARGS)
 
 # Signals at random moments of commands, and every step of every output failing in turn; what happened is in the log.
 test-faults: $(VENV)/.dev  ## 100 kills and interrupts (ARGS="--kills 500 --first 1000"), and outputs that fail
@@ -46,6 +46,10 @@ test-faults: $(VENV)/.dev  ## 100 kills and interrupts (ARGS="--kills 500 --firs
 # The labelling page is killed while two tabs answer, and has to know every answer that it acknowledged.
 test-label-kills: $(VENV)/.dev  ## 100 kills of the labelling page (ARGS="--kills 500 --first 1000")
 	@PYTHONPATH=src NUMBA_CACHE_DIR='$(CURDIR)/build/numba-faults' $(BIN)/python tests/hostile/labelling.py $(ARGS)
+
+# Runs over several processes are killed, all of them or one, and have to end as if nothing had happened.
+test-rank-kills: $(INTERPRETER_VENV)/.torch  ## 30 kills of runs over many processes (ARGS="--kills 100 --first 1000")
+	@NUMBA_CACHE_DIR='$(CURDIR)/build/numba-interpreter' $(INTERPRETER_VENV)/bin/python tests/hostile/ranks.py $(ARGS)
 
 fuzz: $(VENV)/.dev  ## fresh cases for the fuzzers: ARGS="--minutes 30"; one of them again: ARGS="--case cli:123"
 	@NUMBA_CACHE_DIR='$(CURDIR)/build/numba-fuzz' OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m hostile $(ARGS)

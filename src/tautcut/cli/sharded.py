@@ -199,7 +199,7 @@ class ShardedCommand:
         """Run as one of many; what goes wrong is said by the rank where it did."""
         import os
 
-        from tautcut.ranks.launch import LOST, SAID, is_restarted
+        from tautcut.ranks.launch import LOST, SAID, is_restarted, is_silent
         from tautcut.ranks.results import ShardedLabels
         from tautcut.ranks.run import run_on_rank
 
@@ -223,7 +223,7 @@ class ShardedCommand:
         except RankLostError as error:
             shell.say(f"tautcut: {error}")
             raise typer.Exit(LOST) from error
-        if worlds[0].rank == 0:
+        if worlds[0].rank == 0 and not is_silent():
             self._tell(ShardedLabels.open(out))
 
     def _tell(self, found: ShardedLabels) -> None:

@@ -14,14 +14,16 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tautcut.arrays import Array
 from tautcut.errors import InputError
-from tautcut.kernels.ranks.world import World
 from tautcut.writing import naming, replacing, write_whole
+
+if TYPE_CHECKING:
+    from tautcut.kernels.ranks.world import World  # reading what a run has left needs no torch
 
 MANIFEST = "manifest.json"
 FORMAT = "tautcut labels"

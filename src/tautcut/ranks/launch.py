@@ -37,6 +37,13 @@ def is_restarted() -> bool:
     return any(int(os.environ.get(name, "0")) > 0 for name in ("TORCHELASTIC_RESTART_COUNT", ATTEMPT))
 
 
+def is_silent() -> bool:
+    """Whether this rank was started by a program that prints what was found itself, or does not."""
+    from tautcut.kernels.ranks.launching import SILENT
+
+    return os.environ.get(SILENT) == "1"
+
+
 def require_torch() -> None:
     """Say what is missing where there is no torch.distributed."""
     try:
@@ -47,7 +54,9 @@ def require_torch() -> None:
         ) from error
 
 
-def run_ranks(graph: ShardedGraph, words: Sequence[str], out: Path, n_ranks: int | None) -> ShardedLabels:
+def run_ranks(
+    graph: ShardedGraph, words: Sequence[str], out: Path, n_ranks: int | None, *, is_silent: bool = False
+) -> ShardedLabels:
     """Run the command of these words as one rank for each part, on this machine; the labels that it leaves."""
     if n_ranks is not None and n_ranks != graph.n_parts:
         raise InputError(
@@ -56,7 +65,7 @@ def run_ranks(graph: ShardedGraph, words: Sequence[str], out: Path, n_ranks: int
         )
     from tautcut.kernels.ranks.launching import launch
 
-    lost = launch(graph.n_parts, words, hopeless=SAID)
+    lost = launch(graph.n_parts, words, hopeless=SAID, is_silent=is_silent)
     if lost is not None:
         rank, code = lost
         if code == SAID:
@@ -129,7 +138,7 @@ def cluster_shards(
         ]  # fmt: skip
         if is_run_folder(folder) and not resume:
             raise InputError(f"'{folder}' holds labels or the beginnings of them. Set resume=True, or choose another.")
-        return run_ranks(graph, words, folder, ranks)
+        return run_ranks(graph, words, folder, ranks, is_silent=True)
     from tautcut.ranks.run import Asked, run_on_rank
 
     asked = Asked(

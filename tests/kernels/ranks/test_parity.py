@@ -13,6 +13,7 @@ import pytest
 from torchrun import torchrun
 
 pytest.importorskip("torch")
+pytestmark = pytest.mark.xdist_group("parity")
 
 from kernels.ranks.parity import CASES
 

@@ -22,6 +22,7 @@ from tautcut.ranks.sharding import shard_graph
 from torchrun import environment, torchrun
 
 pytest.importorskip("torch")
+pytestmark = pytest.mark.xdist_group("runs")
 
 
 def tautcut(*words: object, cwd: Path, timeout: float = 240) -> subprocess.CompletedProcess[str]:

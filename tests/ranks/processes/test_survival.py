@@ -24,6 +24,7 @@ from tautcut.ranks.sharding import shard_graph
 from torchrun import environment
 
 pytest.importorskip("torch")
+pytestmark = pytest.mark.xdist_group("survival")
 
 OFTEN = ("--checkpoint", "0.01")  # at every outer step
 

@@ -19,7 +19,9 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 from tautcut.interrupts import SIGNALS
 from tautcut.kernels.devices import thread_count
 
-ATTEMPT = "TAUTCUT_ATTEMPT"  # the variable that tells ranks how often they were started before
+# Variables that tell ranks how often they were started before, and whether to print what they found.
+ATTEMPT = "TAUTCUT_ATTEMPT"
+SILENT = "TAUTCUT_SILENT"
 
 _ATTEMPTS = 4
 _LOOKS = 0.1  # seconds between looks whether all ranks are there
@@ -29,7 +31,7 @@ _GRACE = 30  # seconds that ranks which were interrupted have to write what they
 Loss = tuple[int, int]
 
 
-def launch(n_ranks: int, words: Sequence[str], *, hopeless: int) -> Loss | None:
+def launch(n_ranks: int, words: Sequence[str], *, hopeless: int, is_silent: bool = False) -> Loss | None:
     """Run `tautcut` with these words as so many ranks, until all have ended; which was lost, if any was.
 
     Ranks that are lost are started again, a few times; not where one ended with the code `hopeless`: it would again.
@@ -42,12 +44,13 @@ def launch(n_ranks: int, words: Sequence[str], *, hopeless: int) -> Loss | None:
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo" if sys.platform == "linux" else "lo0")
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # what it would say is said by us
     lost = None
+    os.environ[SILENT] = str(int(is_silent))
     for attempt in range(_ATTEMPTS):
         os.environ[ATTEMPT] = str(attempt)
         lost = _attempted(n_ranks, words)
         if lost is None or lost[1] == hopeless:
             break
-    del os.environ[ATTEMPT]
+    del os.environ[ATTEMPT], os.environ[SILENT]
     return lost
 
 
