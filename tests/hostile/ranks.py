@@ -51,24 +51,26 @@ def main() -> None:
         start = time.monotonic()
         run(folder, "calm")
         seconds, energy = time.monotonic() - start, ShardedLabels.open(folder / "calm").energy
-        print(f"A run takes {seconds:.1f} s and ends at {energy:.6f}.", flush=True)
+        say(f"A run takes {seconds:.1f} s and ends at {energy:.6f}.")
         stages, worst = Counter[str](), 0.0
         for seed in range(asked.first, asked.first + asked.kills):
             stage, found = killed(folder, f"k{seed}", random.Random(seed), seconds)
             stages[stage] += 1
             worst = max(worst, found / energy)
-            print(f"{seed}: killed at {stage!r}, ended at {found:.6f}", flush=True)
+            say(f"{seed}: killed at {stage!r}, ended at {found:.6f}")
             assert found <= _MOST * energy, f"seed {seed} ended at {found}"
-    print(f"{asked.kills} kills, {asked.kills} runs to the end, worst {worst:.6f} of the energy: {dict(stages)}")
+    say(f"{asked.kills} kills, {asked.kills} runs to the end, worst {worst:.6f} of the energy: {dict(stages)}")
     if asked.record:
-        append_record(
-            RECORDS,
-            RunRecord(
-                data="digits", method="kills of runs over ranks", seed=asked.first, energy=worst,
-                seconds=time.monotonic() - began, settings={"kills": asked.kills, "stages": dict(stages)},
-                **circumstances(),
-            ),
-        )  # fmt: skip
+        append_record(RECORDS, RunRecord(
+            "digits", "kills of ranks", {"first": asked.first}, asked.first, 0, worst * energy, None,
+            time.monotonic() - began, (), asked.kills, "all ended", **circumstances(),
+            measures={"worst": worst, **{f"killed: {stage}": n for stage, n in sorted(stages.items())}},
+        ))  # fmt: skip
+
+
+def say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def run(folder: Path, out: str) -> None:

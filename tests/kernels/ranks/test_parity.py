@@ -10,12 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kernels.ranks.parity import CASES
 from torchrun import torchrun
 
-pytest.importorskip("torch")
 pytestmark = pytest.mark.xdist_group("parity")
-
-from kernels.ranks.parity import CASES
 
 PROGRAM = str(Path(__file__).with_name("parity.py"))
 

@@ -21,7 +21,6 @@ from tautcut.ranks.results import ShardedLabels
 from tautcut.ranks.sharding import shard_graph
 from torchrun import environment, torchrun
 
-pytest.importorskip("torch")
 pytestmark = pytest.mark.xdist_group("runs")
 
 

@@ -23,10 +23,9 @@ from tautcut.ranks.results import ShardedLabels
 from tautcut.ranks.sharding import shard_graph
 from torchrun import environment
 
-pytest.importorskip("torch")
-pytestmark = pytest.mark.xdist_group("survival")
-
 OFTEN = ("--checkpoint", "0.01")  # at every outer step
+
+pytestmark = pytest.mark.xdist_group("survival")
 
 
 class Run:
