@@ -1,6 +1,6 @@
 """Kills of runs over many processes: at random moments all of them are killed by SIGKILL, or one rank, and the same
-command is given again until it ends. What must hold: it ends, and with the energy of a run that nobody disturbed, within
-0.1 %.
+command is given again until it ends. What must hold: it ends, and with the energy of a run that nobody disturbed,
+within 0.1 %.
 
     python tests/hostile/ranks.py --kills 30 [--record]
 """

@@ -192,7 +192,10 @@ class Source:
         """
         from tautcut import formats
         from tautcut.memory import reserve
+        from tautcut.ranks.files import is_sharded
 
+        if is_sharded(self.file):
+            raise InputError(f"'{self.file}' is a sharded graph, which 'cluster' and 'classify' alone work on.")
         reserve()
         _ = self.smoothing  # refused, if it is none, before anything is read
         ways: dict[str, Any] = {"missing": self.missing, "missing_words": self.na or ()}

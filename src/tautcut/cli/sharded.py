@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,10 +20,9 @@ from tautcut.errors import InputError, PeerFailedError, RankLostError
 from tautcut.interrupts import apart, heeding, outlive_never
 
 if TYPE_CHECKING:
-    from tautcut.arrays import Array, IntArray
     from tautcut.ranks import ShardedGraph
     from tautcut.ranks.results import ShardedLabels
-    from tautcut.ranks.run import Asked
+    from tautcut.ranks.run import Asked, Known
 
 _GATHERED = (".npy", ".parquet", ".csv", ".tsv", ".json")
 
@@ -93,6 +91,7 @@ class ShardedCommand:
         import numpy as np
 
         from tautcut.formats import read_known
+        from tautcut.ranks.run import Known
 
         graph, out = self._checked()
         ids, known = read_known(labels, unknown)
@@ -102,7 +101,7 @@ class ShardedCommand:
         prior = self.fit.settings.get("class_prior", "auto")
         asked = self._asked(len(classes), prior, tuple(classes.tolist()))
         words = ["--labels", str(labels), *(word for one in unknown for word in ("--unknown", one))]
-        self._run(graph, asked, out, words, (ids, codes))
+        self._run(graph, asked, out, words, Known(ids, codes))
 
     def _checked(self) -> tuple[ShardedGraph, Path]:
         """The graph and the folder for its labels; what a sharded graph has no use for is refused."""
@@ -146,7 +145,7 @@ class ShardedCommand:
 
     def _run(
         self, graph: ShardedGraph, asked: Asked, out: Path, words: Sequence[str],
-        known: tuple[list[str], IntArray] | None = None,
+        known: Known | None = None,
     ) -> None:  # fmt: skip
         from tautcut.ranks.launch import is_rank
 
@@ -193,9 +192,7 @@ class ShardedCommand:
         given = [word for name, value in values.items() if value is not None for word in (name, str(value))]
         return [*given, *(name for name, is_given in flags.items() if is_given)]
 
-    def _run_as_rank(
-        self, graph: ShardedGraph, asked: Asked, out: Path, known: tuple[list[str], IntArray] | None
-    ) -> None:
+    def _run_as_rank(self, graph: ShardedGraph, asked: Asked, out: Path, known: Known | None) -> None:
         """Run as one of many; what goes wrong is said by the rank where it did."""
         import os
 
@@ -210,12 +207,11 @@ class ShardedCommand:
                 world.wants_to_stop = True
 
         outlive_never(os.getppid())
-        labels_of = None if known is None else partial(_labels_of_part, graph, *known)
         try:
             with heeding(ask_to_stop), self.common.warnings_said():
                 run_on_rank(
                     graph, asked, out, resume=self.many.resume or is_restarted(), timeout=self.many.timeout,
-                    say=self.common.say, detail=self.common.say if self.many.verbose else None, labels_of=labels_of,
+                    say=self.common.say, detail=self.common.say if self.many.verbose else None, known=known,
                     joined=worlds.append,
                 )  # fmt: skip
         except PeerFailedError as error:
@@ -243,25 +239,6 @@ class ShardedCommand:
             shell.show(f"Labels: {found.path}, which 'tautcut gather' joins.")
         if found.status is Status.INTERRUPTED:
             raise typer.Exit(shell.INTERRUPTED)
-
-
-def _labels_of_part(graph: ShardedGraph, ids: list[str], codes: IntArray, number: int) -> IntArray:
-    """The known labels of a part's own vertices, −1 where there is none."""
-    import numpy as np
-
-    from tautcut.checks import UNLABELLED
-
-    own = graph.ids(number)
-    names: Array = graph.part(number).vertices if own is None else own
-    labels = np.full(len(names), UNLABELLED, dtype=np.int64)
-    code_of = dict(zip(ids, codes.tolist(), strict=True))
-    if names.dtype.kind in "iu":
-        wanted = np.array([int(one) for one in ids if one.lstrip("-").isdecimal()], dtype=np.int64)
-        places = np.flatnonzero(np.isin(names, wanted))
-    else:
-        places = np.array([at for at, one in enumerate(names.tolist()) if str(one) in code_of], dtype=np.int64)
-    labels[places] = [code_of[str(one)] for one in names[places].tolist()]
-    return labels
 
 
 @expanded

@@ -103,7 +103,9 @@ class Checkpoints:
         except OSError as error:
             return f"'{folder}' cannot be written: {error.strerror}. Choose another folder."
         if content is None:
-            strangers = sorted(one.name for one in folder.iterdir() if not one.name.startswith((_STATE, ".", "part-")))
+            strangers = sorted(
+                one.name for one in folder.iterdir() if not one.name.startswith((_STATE, ".", "labels-"))
+            )
             return f"'{folder}' holds other files ({strangers[0]}, ...). Choose a new folder." if strangers else []
         if not resume:
             return f"'{folder}' holds labels or the beginnings of them. Add --resume to go on, or choose a new folder."

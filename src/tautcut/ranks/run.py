@@ -6,11 +6,12 @@ between. No array on a rank is as long as the whole graph. All ranks take the sa
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -49,7 +50,16 @@ STARTED, SOLVING, SOLVED = "started", "solving", "solved"
 _BYTES_PER_EDGE = 72
 _PLANES = 7
 
+_WHOLE = re.compile(r"-?\d{1,18}")
+
 Say = Callable[[str], None]
+
+
+class Known(NamedTuple):
+    """Labels that are given: ids as texts, and the number of the class of each."""
+
+    ids: list[str]
+    codes: IntArray
 
 
 @dataclass(frozen=True)
@@ -346,13 +356,12 @@ def _checkpoint(problem: DividedProblem, state: State, kernels: RankKernels) -> 
 
 def run_on_rank(
     graph: ShardedGraph, asked: Asked, out: Path, *, resume: bool, timeout: float, say: Say | None = None,
-    detail: Say | None = None, labels_of: Callable[[int], IntArray] | None = None,
+    detail: Say | None = None, known: Known | None = None,
     joined: Callable[[World], None] = lambda world: None,
 ) -> dict[str, Any]:  # fmt: skip
     """Run as one of the ranks that torchrun's environment describes; the facts about the labels, the same on each.
 
-    `labels_of` gives the fixed labels of a part's own vertices, −1 where there is none; `joined` is told of the world
-    as soon as there is one. Rank 0 says each stage, and every outer step in `detail`.
+    `joined` is told of the world as soon as there is one. Rank 0 says each stage, and every outer step in `detail`.
     """
     world = World.join(timeout=timeout, device=asked.plan.device)
     try:
@@ -362,11 +371,31 @@ def run_on_rank(
                 f"'{graph.path}' has {graph.n_parts} parts, and there are {world.size} ranks. Start {graph.n_parts}, "
                 f"or shard the graph again with --parts {world.size}."
             )
-        labels = None if labels_of is None else world.together(lambda: labels_of(world.rank))
+        labels = None if known is None else _labels_of_part(graph, known, world)
         told, more = (one if one is not None and world.rank == 0 else _silent for one in (say, detail))
         return RankRun(graph, world, asked, out, labels, say=told, detail=more).go(resume=resume)
     finally:
         world.leave()
+
+
+def _labels_of_part(graph: ShardedGraph, known: Known, world: World) -> IntArray:
+    """The known labels of this rank's own vertices, −1 where there is none; every id has to be some rank's."""
+    own = world.together(lambda: graph.ids(world.rank))
+    names: Array = graph.part(world.rank).vertices if own is None else own
+    place_of = {one: place for place, one in enumerate(known.ids)}
+    if names.dtype.kind in "iu":
+        numbers = [int(one) for one in known.ids if _WHOLE.fullmatch(one)]
+        here = np.flatnonzero(np.isin(names, np.array(numbers, dtype=np.int64)))
+    else:
+        here = np.array([at for at, one in enumerate(names.tolist()) if str(one) in place_of], dtype=np.int64)
+    places = np.array([place_of[str(one)] for one in names[here].tolist()], dtype=np.int64)
+    is_seen = world.total(np.bincount(places, minlength=len(known.ids)).astype(np.float64)) > 0
+    if not is_seen.all():
+        missing = known.ids[int(np.flatnonzero(~is_seen)[0])]
+        raise InputError(f"the id {missing[:40]!r} has a label, and is no vertex of '{graph.path}'. Correct it.")
+    labels = np.full(len(names), UNLABELLED, dtype=np.int64)
+    labels[here] = known.codes[places]
+    return labels
 
 
 def _silent(message: str) -> None:

@@ -16,7 +16,8 @@ from sklearn.datasets import load_digits
 
 from tautcut import Graph, MTVClassifier, MTVClustering, balanced_cut_energy, cluster_shards, knn_graph
 from tautcut.errors import InputError
-from tautcut.ranks.files import ShardedGraph
+from tautcut.graph.shard import Whole, shards_of
+from tautcut.ranks.files import ShardedGraph, writing_shards
 from tautcut.ranks.results import ShardedLabels
 from tautcut.ranks.sharding import shard_graph
 from torchrun import environment, torchrun
@@ -127,6 +128,25 @@ def test_given_labels_masses_weights_and_ids(folder):
     assert (labels == names).mean() > one - 0.02
 
 
+def test_a_label_of_no_vertex_is_refused(folder):
+    (folder / "stranger.csv").write_text("id,label\npicture 3,a\npicture 9999,b\n")
+    done = tautcut("classify", "weighed.shards", "--labels", "stranger.csv", "--out", "strange", cwd=folder)
+    assert done.returncode == 2
+    assert "'picture 9999' has a label, and is no vertex" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_part_without_vertices(tmp_path):
+    path = Graph.from_edges([(i, i + 1) for i in range(59)])
+    parts = np.repeat([0, 2], 30)
+    with writing_shards(tmp_path / "path.shards") as writer:
+        for shard in shards_of(path, parts, 3):
+            writer.add(shard, has_weights=False, has_masses=False)
+        writer.finish(Whole.of(path, 3), (3,), id_kind=None, has_weights=False, has_masses=False)
+    found = cluster_shards(tmp_path / "path.shards", 3, out=tmp_path / "out")
+    assert found.energy == pytest.approx(MTVClustering(3, affinity="precomputed").fit(path).energy_)
+
+
 def test_one_cluster_and_no_edges(tmp_path):
     lonely = Graph.from_edges(np.zeros((0, 2), int), n_vertices=8)
     shard_graph(lonely, (2,), tmp_path / "lonely.shards", rng=np.random.default_rng(0))
@@ -156,6 +176,12 @@ def test_what_is_refused(folder, words, sentence):
     assert done.returncode == 2
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_other_commands_say_what_a_sharded_graph_is_for(folder):
+    done = tautcut("graph", "digits2.shards", cwd=folder)
+    assert done.returncode == 2
+    assert "is a sharded graph, which 'cluster' and 'classify' alone work on" in done.stderr
 
 
 def test_memory_is_foreseen_before_it_is_taken(folder):

@@ -90,9 +90,10 @@ class World:
             store, rank, size = next(dist.rendezvous("env://", timeout=limit))
             store.set_timeout(limit)
             store.set(f"host/{rank}", f"{socket.gethostname()}, process {os.getpid()}")
-            has_card_each = device == "cuda" and torch.cuda.device_count() >= int(os.environ.get("LOCAL_WORLD_SIZE", 1))
-            if device == "cuda":
-                torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)) % torch.cuda.device_count())
+            n_cards = torch.cuda.device_count() if device != "cpu" and torch.cuda.is_available() else 0
+            has_card_each = n_cards >= int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+            if n_cards:
+                torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)) % n_cards)
             backend = "cpu:gloo,cuda:nccl" if has_card_each else "gloo"
             dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=limit)
         except (RuntimeError, ValueError, OSError) as error:
