@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tautcut import Graph, knn_graph
-from tautcut.ranks.sharding import divided, shard_graph
+from tautcut.ranks.sharding import shard_graph
 
 
 @pytest.fixture(scope="module")
@@ -40,18 +40,6 @@ def test_parts_take_the_same_work_and_have_small_halos(tmp_path, plane):
     work = np.array([one.n_entries + 3 * one.n_own for one in made.parts])
     assert work.max() <= 1.05 * work.mean()
     assert made.halo_share < 0.25
-
-
-def test_nodes_are_divided_before_the_parts_inside_them(plane):
-    two = divided(plane, (2,), rng=np.random.default_rng(0))
-    four = divided(plane, (2, 2), rng=np.random.default_rng(0))
-    assert np.array_equal(four // 2, two)
-    assert np.unique(four).tolist() == [0, 1, 2, 3]
-
-
-def test_a_seed_decides(plane):
-    one, again = (divided(plane, (3,), rng=np.random.default_rng(5)) for _ in range(2))
-    assert np.array_equal(one, again)
 
 
 def test_a_graph_without_edges_has_parts_too(tmp_path):

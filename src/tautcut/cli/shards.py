@@ -47,15 +47,20 @@ def _sharded(
 ) -> ShardedGraph:
     import numpy as np
 
+    from tautcut.ranks.edges import edge_files
     from tautcut.ranks.files import new_folder
-    from tautcut.ranks.sharding import shard_graph
+    from tautcut.ranks.sharding import shard_edges, shard_graph
 
     new_folder(out)
+    tell = bar.show if bar is not None else (lambda name, done, total: None)
+    rng = np.random.default_rng(common.seed)
+    edges = None if source.kind == "features" else edge_files([source.file])
+    if edges is not None:
+        common.say(f"'{source.file}' holds {edges.n_rows:,} edges.")
+        return shard_edges(edges, hierarchy, out, rng=rng, tell=tell)
     data = source.read()
     graph, _ = source.graph_of(data, common, bar=bar)
-    progress = None if bar is None else bar.show
-    rng = np.random.default_rng(common.seed)
-    return shard_graph(graph, hierarchy, out, ids=data.ids, rng=rng, progress=progress)
+    return shard_graph(graph, hierarchy, out, ids=data.ids, rng=rng, tell=tell)
 
 
 def _tell(made: ShardedGraph, common: Common) -> None:

@@ -196,30 +196,42 @@ class ShardWriter:
     """Fills the folder of a sharded graph, part by part; made by :func:`writing_shards`."""
 
     def __init__(self, folder: Path, shown: Path) -> None:
-        self.folder = folder  # to be written to, and for temporary files under names of their own
-        self._shown = shown  # what errors name
+        self.folder = folder  # where it is filled
+        self._shown = shown  # as it will be called, and is called in errors
         self._facts: dict[int, PartFacts] = {}
 
-    def add(self, shard: Shard, ids: Array | None = None, *, has_weights: bool, has_masses: bool) -> None:
-        """Write a part, and the users' ids of its own vertices where these are not their numbers."""
-        folder = _folder(self.folder, shard.number)
+    def working_folder(self) -> Path:
+        """A folder for temporary files, which whoever asks for it removes."""
+        folder = self.folder / "temporary"
         folder.mkdir()
-        hashed = hashlib.sha256()
-        left_out = {name for name, kept in (("weights", has_weights), ("masses", has_masses)) if not kept}
-        for field in fields(Shard):
-            array = getattr(shard, field.name)
-            if isinstance(array, np.ndarray) and field.name not in left_out:
-                self._save(folder / f"{field.name}.npy", array)
-                hashed.update(field.name.encode())
-                hashed.update(np.ascontiguousarray(array).view(np.uint8).data)
-        if ids is not None and ids.dtype.kind in "iu":
-            self._save(folder / "ids.npy", ids)
-        elif ids is not None:
-            self._save_texts(folder / "ids.parquet", ids)
-        self._facts[shard.number] = PartFacts(
-            n_own=shard.n_own, n_boundary=shard.n_boundary, n_ghosts=int(shard.ghosts.size),
-            n_entries=int(shard.indices.size), n_sent=int(shard.sent.size), digest=hashed.hexdigest(),
+        return folder
+
+    @contextmanager
+    def part(self, number: int) -> Iterator[PartWriter]:
+        """A writer of the files of one part."""
+        folder = _folder(self.folder, number)
+        folder.mkdir()
+        yield PartWriter(folder, _folder(self._shown, number))
+
+    def finish_part(self, number: int, n_boundary: int, writer: PartWriter) -> None:
+        """Keep what the manifest will say of a part whose files are written."""
+        sizes = writer.sizes
+        self._facts[number] = PartFacts(
+            n_own=sizes["vertices"], n_boundary=n_boundary, n_ghosts=sizes["ghosts"], n_entries=sizes["indices"],
+            n_sent=sizes["sent"], digest=writer.digest,
         )  # fmt: skip
+
+    def add(self, shard: Shard, ids: Array | None = None, *, has_weights: bool, has_masses: bool) -> None:
+        """Write a part that is in memory, and the users' ids of its own vertices where these are not their numbers."""
+        left_out = {name for name, kept in (("weights", has_weights), ("masses", has_masses)) if not kept}
+        with self.part(shard.number) as writer:
+            for field in fields(Shard):
+                array = getattr(shard, field.name)
+                if isinstance(array, np.ndarray) and field.name not in left_out:
+                    writer.save(field.name, array)
+            if ids is not None:
+                writer.save_ids(ids)
+            self.finish_part(shard.number, shard.n_boundary, writer)
 
     def finish(
         self, whole: Whole, hierarchy: tuple[int, ...], *, id_kind: str | None, has_weights: bool, has_masses: bool
@@ -235,22 +247,58 @@ class ShardWriter:
             path.write_text(json.dumps(content, indent=1, allow_nan=False), encoding="utf-8")
             flush_to_disk(path)
 
-    def _save(self, path: Path, array: Array) -> None:
-        with naming(self._named(path)):
-            np.save(path, array, allow_pickle=False)
-            flush_to_disk(path)
 
-    def _save_texts(self, path: Path, texts: Array) -> None:
+class PartWriter:
+    """Writes the files of one part, each at once or in pieces, and takes their digest."""
+
+    def __init__(self, folder: Path, shown: Path) -> None:
+        self._folder, self._shown = folder, shown
+        self.sizes: dict[str, int] = {}
+        self._digests: dict[str, str] = {}
+
+    @property
+    def digest(self) -> str:
+        """Of all files."""
+        told = "".join(f"{name} {one};" for name, one in sorted(self._digests.items()))
+        return hashlib.sha256(told.encode()).hexdigest()
+
+    def save(self, name: str, array: Array) -> None:
+        """Write an array."""
+        with self.pieces(name, array.dtype, array.size) as append:
+            for one in _blocks(array):
+                append(one)
+
+    @contextmanager
+    def pieces(self, name: str, dtype: DTypeLike, size: int) -> Iterator[Callable[[Array], None]]:
+        """A function that writes the pieces of an array, one after another."""
+        path, hashed, kind = self._folder / f"{name}.npy", hashlib.sha256(), np.dtype(dtype)
+        header = {"descr": np.lib.format.dtype_to_descr(kind), "fortran_order": False, "shape": (size,)}
+        with naming(self._shown / path.name):
+            with path.open("wb") as file:
+                np.lib.format.write_array_header_1_0(file, header)
+
+                def append(piece: Array) -> None:
+                    content = np.ascontiguousarray(piece, dtype=kind).view(np.uint8).data
+                    hashed.update(content)
+                    file.write(content)
+
+                yield append
+            flush_to_disk(path)
+        self.sizes[name], self._digests[name] = size, hashed.hexdigest()
+
+    def save_ids(self, ids: Array) -> None:
+        """Write the users' ids: whole numbers, or texts."""
+        if ids.dtype.kind in "iu":
+            self.save("ids", ids)
+            return
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        with naming(self._named(path)):
-            pq.write_table(pa.table({"id": pa.array(texts.tolist(), pa.large_string())}), path)
+        path = self._folder / "ids.parquet"
+        with naming(self._shown / path.name):
+            pq.write_table(pa.table({"id": pa.array(ids.tolist(), pa.large_string())}), path)
             flush_to_disk(path)
-
-    def _named(self, path: Path) -> Path:
-        """A file as it will be called."""
-        return self._shown / path.relative_to(self.folder)
+        self._digests["ids"] = hashlib.sha256("\0".join(ids.tolist()).encode()).hexdigest()
 
 
 @contextmanager

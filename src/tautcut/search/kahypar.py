@@ -88,13 +88,13 @@ def partition_here(request: Request) -> IntArray:
 def main(parent: int) -> None:
     """Answer the request on standard input; end at once by an interrupt, and with the process that asks."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    _end_with(parent)
+    end_with(parent)
     with np.load(io.BytesIO(sys.stdin.buffer.read()), allow_pickle=False) as stored:
         given = {name: stored[name].item() if stored[name].ndim == 0 else stored[name] for name in stored.files}
     np.save(sys.stdout.buffer, partition_here(Request(**given)))
 
 
-def _end_with(parent: int) -> None:
+def end_with(parent: int) -> None:
     """Ask the system to end this process with the one that started it, where it can.
 
     It has to be the system: no thread of this process gets a turn while Mt-KaHyPar holds Python's lock.
