@@ -286,6 +286,8 @@ def test_folders_are_searched_for_parquet(tmp_path):
     folder = write(tmp_path / "edges", np.arange(4), np.arange(1, 5), n_files=2)
     (folder / "_metadata.parquet").write_bytes(b"not read")
     (folder / "notes.txt").write_text("not read")
+    (folder / "old.shards").mkdir()
+    (folder / "old.shards" / "ids.parquet").write_bytes(b"not read")
     (folder / "year=2020").mkdir()
     write(folder / "year=2020" / "more.parquet", [7], [8])
     found = edge_files([folder])
@@ -293,6 +295,27 @@ def test_folders_are_searched_for_parquet(tmp_path):
     assert found.n_rows == 5
     (tmp_path / "empty").mkdir()
     assert edge_files([tmp_path / "empty"]) is None
+    with pytest.raises(InputError, match="empty' holds no list of edges"):
+        edge_files([folder, tmp_path / "empty"])
+
+
+def test_damaged_bytes_are_a_sentence(tmp_path, listed):
+    u, v, w = (one[:2000] for one in listed)
+    path, rng = write(tmp_path / "edges.parquet", u, v, w), np.random.default_rng(0)
+    content, outcomes = path.read_bytes(), set()
+    for _ in range(60):
+        damaged = np.frombuffer(content, dtype=np.uint8).copy()
+        where = rng.integers(0, damaged.size, rng.integers(1, 20))
+        damaged[where] = rng.integers(0, 256, where.size)
+        path.write_bytes(damaged.tobytes())
+        try:
+            found = edge_files([path])
+            outcomes.add("none" if found is None else "read")
+            if found is not None:
+                rows_of_edges(found, tmp_path, room=TIGHT)
+        except InputError:
+            outcomes.add("refused")
+    assert "refused" in outcomes
 
 
 def test_a_disk_without_room_is_foreseen(tmp_path, monkeypatch):

@@ -25,9 +25,8 @@ def plane():
 
 @pytest.fixture
 def small_metis(monkeypatch):
-    """A partitioner that has room for a tenth of the plane, and is asked in a process of its own."""
+    """A partitioner that has room for a tenth of the plane."""
     monkeypatch.setattr(metis, "takes", lambda n, entries: 0 if entries < 6000 else 2**40)
-    monkeypatch.setattr(metis, "_SMALL", 1000)
 
 
 def cut_share(graph: Graph, parts) -> float:
@@ -44,7 +43,11 @@ def divide(graph, hierarchy, folder, room=AMPLE, seed=0):
     return divided(Rows.of(graph), hierarchy, folder=folder, room=room, rng=np.random.default_rng(seed))
 
 
-def test_parts_are_even_and_hardly_cut(plane, tmp_path):
+@pytest.mark.parametrize("small", [2**30, 0], ids=["here", "in a process of its own"])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_parts_are_even_and_hardly_cut(plane, tmp_path, monkeypatch, small, weighted):
+    monkeypatch.setattr(metis, "_SMALL", small)
+    plane = plane if weighted else Graph(plane.indptr, plane.indices, np.ones(plane.weights.size))
     parts = divide(plane, (6,), tmp_path)
     assert cut_share(plane, parts) < 0.1
     assert unevenness(plane, parts) < 1.04

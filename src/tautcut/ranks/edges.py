@@ -20,6 +20,7 @@ from tautcut.errors import InputError
 from tautcut.formats.base import reading
 from tautcut.formats.graphs import ENDS, WEIGHTS
 from tautcut.memory import foresee
+from tautcut.ranks.files import SUFFIX
 from tautcut.ranks.rows import Edges, Files, Rows, Stored, sorted_rows
 
 Tell = Callable[[str, int, int], None]
@@ -96,9 +97,13 @@ def edge_files(sources: Sequence[Path], *, is_certain: bool = False) -> EdgeFile
 
     A single table whose columns do not look like edges is taken for features, unless it `is_certain` that it has edges.
     """
-    paths = [path for source in sources for path in _parquet_of(source)]
+    found_in = {source: _parquet_of(source) for source in sources}
+    paths = [path for found in found_in.values() for path in found]
     if not paths:
         return None
+    empty = next((source for source, found in found_in.items() if not found), None)
+    if empty is not None:
+        raise InputError(f"'{empty}' holds no list of edges in .parquet, as the other inputs do. Leave it out.")
     is_many = is_certain or len(sources) > 1 or len(paths) > 1
     columns, types, n_rows = [], set(), 0
     for path in paths:
@@ -119,12 +124,14 @@ def edge_files(sources: Sequence[Path], *, is_certain: bool = False) -> EdgeFile
 
 
 def _parquet_of(source: Path) -> list[Path]:
-    if source.is_dir():
-        return sorted(
-            path for path in source.rglob("*.parquet")
-            if path.is_file() and not any(part.startswith((".", "_")) for part in path.relative_to(source).parts)
-        )  # fmt: skip
-    return [source] if source.suffix.lower() == ".parquet" else []
+    """The file, or those in the folder: not what is hidden, nor what is in sharded graphs."""
+    if not source.is_dir():
+        return [source] if source.suffix.lower() == ".parquet" else []
+    found = [path for path in source.rglob("*.parquet") if path.is_file()]
+    parts = {path: path.relative_to(source).parts for path in found}
+    return sorted(
+        path for path in found if not any(one.startswith((".", "_")) or one.endswith(SUFFIX) for one in parts[path])
+    )
 
 
 def _columns_of(path: Path) -> tuple[tuple[str, str, str | None] | None, set[str], int]:

@@ -37,13 +37,14 @@ _MOST = 2**62  # that a count can be
 
 @dataclass(frozen=True)
 class PartFacts:
-    """The sizes of a part: its own vertices, those of them with a neighbour elsewhere, its ghosts, its directed edges,
-    and how many rows it sends to others; and the digest of its files.
+    """The sizes of a part: its own vertices, those of them with a neighbour elsewhere, its ghosts, those of them that
+    other nodes own, its directed edges, and how many rows it sends to others; and the digest of its files.
     """
 
     n_own: int
     n_boundary: int
     n_ghosts: int
+    n_foreign: int
     n_entries: int
     n_sent: int
     digest: str = ""
@@ -60,7 +61,8 @@ class ShardedGraph:
     whole : Whole
         What is known of the whole graph: its vertices, edges, parts, total mass and units.
     hierarchy : tuple of int
-        The parts at each level: (8,), or (8, 8) for 8 nodes with 8 parts each, of which node · 8 + k is one.
+        The parts at each level: (8,), or (8, 8) for 8 nodes with 8 parts each, of which node · 8 + k is one. Where
+        there is one level, every part is a node.
     parts : tuple of PartFacts
         The sizes of each part.
     digest : str
@@ -122,6 +124,12 @@ class ShardedGraph:
         """The ghosts of all parts together, as a share of all vertices."""
         return sum(one.n_ghosts for one in self.parts) / self.whole.n_vertices
 
+    @property
+    def halo_shares(self) -> tuple[float, ...]:
+        """The halo share of each level of the hierarchy: the ghosts of other nodes, and those inside nodes."""
+        between = sum(one.n_foreign for one in self.parts) / self.whole.n_vertices
+        return (between,) if len(self.hierarchy) == 1 else (between, self.halo_share - between)
+
     def part(self, number: int) -> Shard:
         """A part, its arrays memory-mapped and read-only; what all parts have alike is made up.
 
@@ -176,7 +184,7 @@ class ShardedGraph:
             if here != there:
                 raise _torn(self.path, f"its {MANIFEST} contradicts itself: {what}, {here} and {there}")
         is_sane = bool(parts) and whole.n_vertices > 0 and self.id_kind in (None, "numbers", "texts")
-        if not is_sane or any(one.n_boundary > one.n_own for one in parts):
+        if not is_sane or any(one.n_boundary > one.n_own or one.n_foreign > one.n_ghosts for one in parts):
             raise _torn(self.path, f"its {MANIFEST} makes no sense")
         units = (whole.total_mass, whole.weight_unit, whole.mass_unit)
         if not all(math.isfinite(one) and one > 0 for one in units):
@@ -206,32 +214,19 @@ class ShardWriter:
         folder.mkdir()
         return folder
 
-    @contextmanager
-    def part(self, number: int) -> Iterator[PartWriter]:
+    def part(self, number: int) -> PartWriter:
         """A writer of the files of one part."""
         folder = _folder(self.folder, number)
         folder.mkdir()
-        yield PartWriter(folder, _folder(self._shown, number))
+        return PartWriter(folder, _folder(self._shown, number))
 
-    def finish_part(self, number: int, n_boundary: int, writer: PartWriter) -> None:
+    def finish_part(self, number: int, writer: PartWriter, *, n_boundary: int, n_foreign: int) -> None:
         """Keep what the manifest will say of a part whose files are written."""
         sizes = writer.sizes
         self._facts[number] = PartFacts(
-            n_own=sizes["vertices"], n_boundary=n_boundary, n_ghosts=sizes["ghosts"], n_entries=sizes["indices"],
-            n_sent=sizes["sent"], digest=writer.digest,
+            n_own=sizes["vertices"], n_boundary=n_boundary, n_ghosts=sizes["ghosts"], n_foreign=n_foreign,
+            n_entries=sizes["indices"], n_sent=sizes["sent"], digest=writer.digest,
         )  # fmt: skip
-
-    def add(self, shard: Shard, ids: Array | None = None, *, has_weights: bool, has_masses: bool) -> None:
-        """Write a part that is in memory, and the users' ids of its own vertices where these are not their numbers."""
-        left_out = {name for name, kept in (("weights", has_weights), ("masses", has_masses)) if not kept}
-        with self.part(shard.number) as writer:
-            for field in fields(Shard):
-                array = getattr(shard, field.name)
-                if isinstance(array, np.ndarray) and field.name not in left_out:
-                    writer.save(field.name, array)
-            if ids is not None:
-                writer.save_ids(ids)
-            self.finish_part(shard.number, shard.n_boundary, writer)
 
     def finish(
         self, whole: Whole, hierarchy: tuple[int, ...], *, id_kind: str | None, has_weights: bool, has_masses: bool

@@ -29,17 +29,20 @@ _MOST_ENTRIES = 2**31 - 1  # METIS counts in 32 bits
 _LARGEST_WEIGHT_SUM = 2**30  # (the same)
 _MEAN_WEIGHT = 1000.0  # what the mean weight becomes before rounding, where the sum allows it
 _PER_ENTRY, _PER_VERTEX = 58.0, 120.0  # bytes of memory at its peak, measured with weights and without
+_OWN = 2**27  # (the same) of a process that has done nothing yet
 _PER_ENTRY_OF_OTHERS = 400.0  # of Mt-KaHyPar, which is given lists of Python's
 _FILES = ("indptr", "indices", "work", "weights")
 
 
 def takes(n_vertices: int, n_entries: int) -> float:
-    """The bytes of memory that dividing such a graph takes; infinitely many if it has more entries than can be."""
+    """The bytes of memory that dividing such a graph takes: hardly any, or infinitely many where METIS cannot count."""
+    if n_entries <= _SMALL:
+        return 0.0
     if n_entries > _MOST_ENTRIES:
         return float("inf")
     if util.find_spec("pymetis") is None:
         return _PER_ENTRY_OF_OTHERS * n_entries + _PER_VERTEX * n_vertices
-    return _PER_ENTRY * n_entries + _PER_VERTEX * n_vertices + 2**27
+    return _PER_ENTRY * n_entries + _PER_VERTEX * n_vertices + _OWN
 
 
 def partition(rows: Rows, work: IntArray, n_parts: int, *, folder: Path, room: int, seed: int) -> IntArray:

@@ -136,18 +136,26 @@ class _Sharding:
         for number, own, mine in distributed(rows, parts, self.n_parts, folder=folder, room=self.room):
             self.tell("parts", number, self.n_parts)
             part = _Part(number, own, mine, parts, self.n_parts, local, self.room)
-            with self.writer.part(number) as files:
-                order = part.write(files)
-                if masses is not None:
-                    files.save("masses", masses[own[order]])
-                ids = ids_of(own[order])
-                if ids is not None:
-                    files.save_ids(ids)
-                self.writer.finish_part(number, part.n_boundary, files)
+            files = self.writer.part(number)
+            order, ghost_ptr = part.write(files)
+            if masses is not None:
+                files.save("masses", masses[own[order]])
+            ids = ids_of(own[order])
+            if ids is not None:
+                files.save_ids(ids)
+            self.writer.finish_part(
+                number, files, n_boundary=part.n_boundary, n_foreign=self._n_foreign(number, ghost_ptr)
+            )
         self.tell("parts", self.n_parts, self.n_parts)
         self.writer.finish(
             whole, self.hierarchy, id_kind=id_kind, has_weights=has_weights, has_masses=masses is not None
         )
+
+    def _n_foreign(self, number: int, ghost_ptr: IntArray) -> int:
+        """How many ghosts of a part other nodes own."""
+        per_node = self.n_parts // self.hierarchy[0]
+        first = number // per_node * per_node
+        return int(ghost_ptr[-1] - (ghost_ptr[first + per_node] - ghost_ptr[first]))
 
 
 class _Part:
@@ -164,8 +172,8 @@ class _Part:
         self._is_near = rows.n_entries * _PER_INSIDE_ENTRY + own.size * _PER_PLACED_VERTEX <= room
         self.n_boundary = 0
 
-    def write(self, files: PartWriter) -> IntArray:
-        """Write all that rows decide; returns the order in which its own vertices are."""
+    def write(self, files: PartWriter) -> tuple[IntArray, IntArray]:
+        """Write all that rows decide; returns the order of its own vertices, and where the ghosts of parts begin."""
         ghosts, sent, is_boundary, inside = self._surveyed()
         ghosts = ghosts[np.argsort(self._parts[ghosts], kind="stable")]  # by part, rising within each
         n_own = self._own.size
@@ -180,14 +188,15 @@ class _Part:
         numbers = np.arange(self._n_parts + 1)
         files.save("vertices", self._own[order])
         files.save("ghosts", ghosts)
-        files.save("ghost_ptr", np.searchsorted(self._parts[ghosts], numbers).astype(np.int64))
+        ghost_ptr = np.searchsorted(self._parts[ghosts], numbers).astype(np.int64)
+        files.save("ghost_ptr", ghost_ptr)
         to, who = np.divmod(sent, max(1, n_own))
         files.save("sent", place[who])
         files.save("sent_ptr", np.searchsorted(to, numbers).astype(np.int64))
         degrees = np.diff(self._rows.indptr)[order]
         files.save("indptr", np.concatenate([[0], np.cumsum(degrees)]).astype(np.int64))
         self._write_entries(files, order, n_own + ghosts.size)
-        return order
+        return order, ghost_ptr
 
     def _surveyed(self) -> tuple[IntArray, IntArray, BoolArray, sp.csr_matrix | None]:
         """The ghosts; part · n_own + vertex for each that is sent; who has a ghost; the edges inside, if they fit."""
