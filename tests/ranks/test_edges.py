@@ -127,6 +127,13 @@ def test_isolated_vertices_are_loops_or_counted(tmp_path):
         rows_of(path, tmp_path / "work", n_vertices=2)
 
 
+def test_edges_that_all_vanish_leave_vertices(tmp_path):
+    path = write(tmp_path / "edges.parquet", [0, 1, 2], [1, 2, 2], [0.0, 0.0, 1.0])
+    made = shard_edges(edge_files([path]), (2,), tmp_path / "a.shards", rng=np.random.default_rng(0), room=TIGHT)
+    assert (made.whole.n_vertices, made.whole.n_edges) == (3, 0)
+    assert sum(one.n_own for one in made.parts) == 3
+
+
 def test_a_vertex_with_more_edges_than_can_be_sorted_at_once(tmp_path):
     spokes = np.arange(1, 4000)
     hub = np.zeros(spokes.size, int)

@@ -68,6 +68,9 @@ def test_what_is_written_is_read_back_bit_for_bit(tmp_path, weighted, massive):
     assert made.halo_share == sum(one.n_ghosts for one in made.parts) / 60
     assert made.ids(0) is None
     assert is_sharded(made.path)
+    assert is_sharded(made.path.rename(tmp_path / "renamed"))
+    assert not is_sharded(tmp_path)
+    (tmp_path / "manifest.json").write_text('{"name": "a web page"}')
     assert not is_sharded(tmp_path)
 
 

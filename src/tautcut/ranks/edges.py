@@ -28,7 +28,7 @@ Tell = Callable[[str, int, int], None]
 _PER_ROW = 400  # bytes that a listed edge takes while its batch is worked on
 _LARGEST_BATCH = 2**20
 _PER_ID = 24  # bytes for each possible id, where ids are looked up in a table
-_PER_VERTEX = 40  # bytes that stay in memory
+_PER_VERTEX = 64  # bytes that all steps take of memory, blocks aside
 _SAMPLE = 512  # ids of each batch, by which buckets of ids are bounded
 _PER_SORTED_ID = 40
 _MOST_BUCKETS = 250
@@ -238,6 +238,8 @@ def rows_of_edges(
         raise InputError(f"'{files.paths[0]}' holds no edges. Give a row with two vertices for each edge.")
     _foresee_disk(files, folder)
     numbered = _numbered(files, folder, room, n_vertices, tell)
+    if numbered.n_vertices > np.iinfo(np.int32).max:
+        raise InputError(f"a graph has {np.iinfo(np.int32).max:,} vertices at most; found {numbered.n_vertices:,}.")
     foresee(
         _PER_VERTEX * numbered.n_vertices, room, f"Rows of {numbered.n_vertices:,} vertices",
         "Allow more by --memory, or check the ids.",

@@ -192,9 +192,17 @@ class ShardedGraph:
 
 
 def is_sharded(path: AnyPath) -> bool:
-    """Whether there is a folder with a manifest of a sharded graph, whole or torn."""
+    """Whether there is a folder of a sharded graph, whole or torn: by its name, or by its manifest."""
     folder = Path(path)
-    return folder.is_dir() and (folder.suffix == SUFFIX or (folder / MANIFEST).is_file())
+    if not folder.is_dir():
+        return False
+    if folder.suffix == SUFFIX:
+        return True
+    try:
+        with (folder / MANIFEST).open("rb") as file:
+            return _FORMAT.encode() in file.read(200)
+    except OSError:
+        return False
 
 
 # ---------------------------------------------------------------- writing

@@ -185,8 +185,7 @@ def sorted_rows(
     buckets = _Buckets(batches, n_vertices, folder, room=room, has_weights=has_weights, is_sum=is_sum)
     buckets.fill(batches, tell)
     counts = np.zeros(n_vertices, dtype=np.int64)
-    fits = n_vertices <= np.iinfo(np.int32).max
-    indices = Files(folder, f"{name}-indices", 1, np.int32 if fits else np.int64)
+    indices = Files(folder, f"{name}-indices", 1, np.int32)
     weights = Files(folder, f"{name}-weights", 1, np.float64)
     for k in range(buckets.n_buckets):
         keys, values = buckets.merged(k, named)
