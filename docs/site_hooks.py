@@ -22,7 +22,7 @@ SHOWN_AS_TEXT = {"LICENSE": ("license.md", "License"), "CITATION.cff": ("citatio
 TUTORIALS = ("start", "few-labels", "labelling", "choosing", "method", "from-anndata")
 RESULTS = (
     "bench", "claims", "labels", "labelling", "labelling-page", "advice", "small", "uneven", "strain", "suggestions",
-    "interrupts", "masses", "smoothing", "walks", "gpu", "scale", "kernels", "table1", "table2",
+    "interrupts", "masses", "smoothing", "walks", "gpu", "scale", "sharding", "kernels", "table1", "table2",
 )  # fmt: skip
 
 ABOUT = (
@@ -37,6 +37,7 @@ def on_config(config: Any) -> Any:
         {"Home": "index.md"},
         {"Tutorials": [f"tutorials/{name}.md" for name in TUTORIALS]},
         {"Labelling": "labelling.md"},
+        {"Shards": "shards.md"},
         {"Gallery": ["gallery/index.md", *(f"gallery/{script.stem}.md" for script in _scripts())]},
         {"API": ["reference/index.md", "reference/experiments.md"]},
         {"Results": [f"results/{name}.md" for name in RESULTS]},
