@@ -213,16 +213,16 @@ def refused(tmp_path, *columns, **more) -> str:
     return str(raised.value)
 
 
-@pytest.mark.parametrize("shift", [0, -5], ids=["plain", "negative"])
+@pytest.mark.parametrize("names", [[0, 1, 2], [-5, -4, -3], ["a", "b", "c"]], ids=["plain", "negative", "texts"])
 @pytest.mark.parametrize(
     ("weight", "why"),
     [(np.nan, "must be numbers; found nan"), (np.inf, "must be finite; found inf"), (-0.5, "must be ≥ 0; found -0.5")],
 )
-def test_weights_that_are_none_are_refused_by_the_edge(tmp_path, weight, why, shift):
-    u, v = np.array([0, 1, 2]) + shift, np.array([1, 2, 2]) + shift
+def test_weights_that_are_none_are_refused_by_the_edge(tmp_path, weight, why, names):
+    u, v = names, [names[1], names[2], names[2]]
     told = refused(tmp_path, u, v, [1.0, weight, 1.0])
     assert why in told
-    assert f"on edge ({1 + shift}, {2 + shift})" in told
+    assert f"on edge ({names[1]}, {names[2]})" in told
     rows_of(write(tmp_path / "edges.parquet", u, v, [1.0, 1.0, weight]), tmp_path / "work")  # of a loop
 
 

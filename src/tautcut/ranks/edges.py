@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tautcut.arrays import Array, FloatArray, IntArray
+from tautcut.arrays import Array, BoolArray, FloatArray, IntArray
 from tautcut.errors import InputError
 from tautcut.formats.base import reading
 from tautcut.formats.graphs import ENDS, WEIGHTS
@@ -30,7 +30,8 @@ _LARGEST_BATCH = 2**20
 _PER_ID = 24  # bytes for each possible id, where ids are looked up in a table
 _PER_VERTEX = 64  # bytes that all steps take of memory, blocks aside
 _SAMPLE = 512  # ids of each batch, by which buckets of ids are bounded
-_PER_SORTED_ID = 40
+_PER_SORTED_ID, _PER_SORTED_TEXT = 40, 60  # bytes
+_TEXT_COPIES = 4  # of the texts, while those of a run are sorted
 _MOST_BUCKETS = 250
 
 
@@ -41,6 +42,7 @@ class EdgeFiles:
     paths: tuple[Path, ...]
     columns: tuple[tuple[str, str, str | None], ...]  # of each file
     n_rows: int
+    n_bytes: int  # of all that is in the columns of ids
     id_type: str  # "int64", "uint64" or "text"
 
     @property
@@ -61,6 +63,7 @@ class EdgeFiles:
                     weights = None
                     if is_weighed:
                         weights = np.ones(len(batch)) if w is None else _weights(batch.column(w), w, path)
+                        _check_weights(batch.column(u), batch.column(v), weights, ends[0] != ends[1])
                     yield ends[0], ends[1], weights
 
     def different_texts(self, room: int) -> Iterator[tuple[Array, Any]]:
@@ -105,7 +108,7 @@ def edge_files(sources: Sequence[Path], *, is_certain: bool = False) -> EdgeFile
     if empty is not None:
         raise InputError(f"'{empty}' holds no list of edges in .parquet, as the other inputs do. Leave it out.")
     is_many = is_certain or len(sources) > 1 or len(paths) > 1
-    columns, types, n_rows = [], set(), 0
+    columns, types, n_rows, n_bytes = [], set(), 0, 0
     for path in paths:
         found, kinds, rows = _columns_of(path)
         if found is None and not is_many:
@@ -118,9 +121,10 @@ def edge_files(sources: Sequence[Path], *, is_certain: bool = False) -> EdgeFile
         columns.append(found)
         types.update(kinds)
         n_rows += rows
+        n_bytes += _bytes_of(path, found[:2]) if "text" in kinds else 16 * rows
     if "text" in types and len(types) > 1:
         raise InputError("vertices have texts as ids in one column and numbers in another. Give all of them one type.")
-    return EdgeFiles(tuple(paths), tuple(columns), n_rows, max(types))  # "uint64" if one is
+    return EdgeFiles(tuple(paths), tuple(columns), n_rows, n_bytes, max(types))  # "uint64" if one is
 
 
 def _parquet_of(source: Path) -> list[Path]:
@@ -164,6 +168,16 @@ def _columns_of(path: Path) -> tuple[tuple[str, str, str | None] | None, set[str
     return (schema.names[u], schema.names[v], weight), {kind for kind in kinds if kind is not None}, n_rows
 
 
+def _bytes_of(path: Path, names: tuple[str, ...]) -> int:
+    """What the columns of these names take; at most, where texts repeat and are kept once."""
+    import pyarrow.parquet as pq
+
+    with reading(path, "a Parquet file"), pq.ParquetFile(path) as file:
+        groups = [file.metadata.row_group(k) for k in range(file.metadata.num_row_groups)]
+        columns = [group.column(j) for group in groups for j in range(group.num_columns)]
+        return sum(max(0, one.total_uncompressed_size) for one in columns if one.path_in_schema in names)
+
+
 def _id_kind(type_: Any) -> str | None:
     import pyarrow as pa
 
@@ -183,6 +197,21 @@ def _weights(column: Any, name: str, path: Path) -> FloatArray:
     if column.null_count:
         raise InputError(f"weights must be numbers; column {name!r} of '{path}' has empty cells. Fill them.")
     return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def _check_weights(u: Any, v: Any, weights: FloatArray, proper: BoolArray) -> None:
+    """Refuse weights that `Graph` refuses, by the ids in these columns; those of loops do not count."""
+    for demand, bad, fix in (
+        ("numbers", np.isnan(weights), "Replace it, or remove that edge."),
+        ("finite", np.isinf(weights), "Replace it by a finite weight."),
+        ("≥ 0", weights < 0, "Clip or shift the weights."),
+    ):
+        bad &= proper
+        if bad.any():
+            at = int(bad.argmax())
+            raise InputError(
+                f"weights must be {demand}; found {weights[at]} on edge ({u[at].as_py()}, {v[at].as_py()}). {fix}"
+            )
 
 
 def _hashed(column: Any) -> tuple[Array, Array, Any]:
@@ -287,8 +316,7 @@ def _seen(files: EdgeFiles, room: int, n_vertices: int | None, tell: Tell) -> Ar
     """Which of 0, …, largest id there are; None where there are ids below 0, or too large for such a table."""
     most = room // _PER_ID if n_vertices is None else n_vertices
     seen, largest, done = np.zeros(min(most, 1024), dtype=np.bool_), -1, 0
-    for u, v, weights in files.raw_batches(room):
-        _check_weights(u, v, weights)
+    for u, v, _ in files.raw_batches(room):
         for ids in (u, v):
             if not ids.size:
                 continue
@@ -309,23 +337,6 @@ def _seen(files: EdgeFiles, room: int, n_vertices: int | None, tell: Tell) -> Ar
     return seen[: largest + 1]
 
 
-def _check_weights(u: Array, v: Array, weights: FloatArray | None, named: Callable[[int], object] = int) -> None:
-    """Refuse weights that `Graph` refuses; those of loops do not count."""
-    if weights is None:
-        return
-    for demand, bad, fix in (
-        ("numbers", np.isnan(weights), "Replace it, or remove that edge."),
-        ("finite", np.isinf(weights), "Replace it by a finite weight."),
-        ("≥ 0", weights < 0, "Clip or shift the weights."),
-    ):
-        bad &= u != v
-        if bad.any():
-            at = int(bad.argmax())
-            raise InputError(
-                f"weights must be {demand}; found {weights[at]} on edge ({named(u[at])}, {named(v[at])}). {fix}"
-            )
-
-
 # ---------------------------------------------------------------- ids of any kind
 
 
@@ -333,7 +344,7 @@ def _compact(files: EdgeFiles, folder: Path, room: int, tell: Tell) -> Numbered:
     """Numbers in the order of the ids, or of what texts hash to: sorted on disk, and looked up run by run."""
     bounds = _bounded(files, room, tell)
     finder = _Finder(files, folder, bounds, room)
-    finder.gather()
+    finder.gather(tell)
     record = np.dtype([("u", np.uint64), ("v", np.uint64), ("w", np.float64)])
     by_source = Files(folder, "by-source", bounds.size + 1, record)
     for u, v, weights in files.raw_batches(room):
@@ -360,10 +371,13 @@ def _ordered(ids: Array) -> Array:
 
 
 def _bounded(files: EdgeFiles, room: int, tell: Tell) -> Array:
-    """Ids that divide all ids into runs, each of which can be sorted in memory; found from a sample."""
+    """Ids that divide all ids into runs, each of which can be sorted in memory; those of numbers are from a sample."""
+    if files.id_type == "text":  # whose hashes are spread evenly, and whose texts are sorted with them
+        need = 2 * files.n_rows * (_PER_SORTED_ID + _PER_SORTED_TEXT) + _TEXT_COPIES * files.n_bytes
+        n_runs = int(min(_MOST_BUCKETS, 1 + need // room))
+        return np.array([k * 2**64 // n_runs for k in range(1, n_runs)], dtype=np.uint64)
     sample, done, in_all = [], 0, 0
-    for u, v, weights in files.raw_batches(room):
-        _check_weights(u, v, weights)
+    for u, v, _ in files.raw_batches(room):
         ids = np.unique(_ordered(np.concatenate([u, v])))
         sample.append(ids[:: max(1, ids.size // _SAMPLE)])
         in_all += ids.size
@@ -395,9 +409,9 @@ class _Finder:
     def n_ids(self) -> int:
         return sum(run.size for run in self._runs)
 
-    def gather(self) -> None:
+    def gather(self, tell: Tell) -> None:
         """Sort the ids, each once."""
-        n_runs = self._bounds.size + 1
+        n_runs, done = self._bounds.size + 1, 0
         found = Files(self._folder, "found", n_runs, np.uint64)
         for u, v, _ in self._files.raw_batches(self._room, with_weights=False):
             ids = np.unique(_ordered(np.concatenate([u, v])))
@@ -405,6 +419,8 @@ class _Finder:
             for k in range(n_runs):
                 if ends[k] < ends[k + 1]:
                     found.append(k, ids[ends[k] : ends[k + 1]])
+            done += u.size
+            tell("ids", done, self._files.n_rows)
         found.close()
         distinct = Files(self._folder, "ids", n_runs, np.uint64)
         for k in range(n_runs):
