@@ -21,7 +21,7 @@ from tautcut.formats.base import reading
 from tautcut.formats.graphs import ENDS, WEIGHTS
 from tautcut.memory import foresee
 from tautcut.ranks.files import SUFFIX
-from tautcut.ranks.rows import Edges, Files, Rows, Stored, sorted_rows
+from tautcut.ranks.rows import Edges, Files, Rows, Stored, distinct, sorted_rows
 
 Tell = Callable[[str, int, int], None]
 
@@ -378,13 +378,13 @@ def _bounded(files: EdgeFiles, room: int, tell: Tell) -> Array:
         return np.array([k * 2**64 // n_runs for k in range(1, n_runs)], dtype=np.uint64)
     sample, done, in_all = [], 0, 0
     for u, v, _ in files.raw_batches(room):
-        ids = np.unique(_ordered(np.concatenate([u, v])))
+        ids = distinct(_ordered(np.concatenate([u, v])))
         sample.append(ids[:: max(1, ids.size // _SAMPLE)])
         in_all += ids.size
         done += u.size
         tell("ids", done, files.n_rows)
     n_runs = min(_MOST_BUCKETS, 1 + in_all * _PER_SORTED_ID // room)
-    found = np.unique(np.concatenate(sample))
+    found = distinct(np.concatenate(sample))
     return np.unique(found[np.arange(1, n_runs) * found.size // n_runs])
 
 
@@ -414,7 +414,7 @@ class _Finder:
         n_runs, done = self._bounds.size + 1, 0
         found = Files(self._folder, "found", n_runs, np.uint64)
         for u, v, _ in self._files.raw_batches(self._room, with_weights=False):
-            ids = np.unique(_ordered(np.concatenate([u, v])))
+            ids = distinct(_ordered(np.concatenate([u, v])))
             ends = [0, *np.searchsorted(ids, self._bounds).tolist(), ids.size]
             for k in range(n_runs):
                 if ends[k] < ends[k + 1]:
@@ -422,15 +422,15 @@ class _Finder:
             done += u.size
             tell("ids", done, self._files.n_rows)
         found.close()
-        distinct = Files(self._folder, "ids", n_runs, np.uint64)
+        kept = Files(self._folder, "ids", n_runs, np.uint64)
         for k in range(n_runs):
             run, ids = found.stored(k), np.empty(0, np.uint64)
             for start in range(0, run.size, step := max(1024, self._room // _PER_SORTED_ID)):
-                ids = np.union1d(ids, run.read(start, min(run.size, start + step)))
-            distinct.append(k, ids)
+                ids = distinct(np.concatenate([ids, run.read(start, min(run.size, start + step))]))
+            kept.append(k, ids)
             found.remove(k)
-        distinct.close()
-        self._runs = [distinct.stored(k) for k in range(n_runs)]
+        kept.close()
+        self._runs = [kept.stored(k) for k in range(n_runs)]
 
     def looked_up(self, files: Files, end: str, *, keep: bool = False) -> Iterator[Array]:
         """The edges of all runs, one of their ends as its number; the files are removed unless they are to stay."""

@@ -273,7 +273,7 @@ class _Buckets:
             stop = min(stored.size, start + step)
             keys = np.concatenate([keys, stored.read(start, stop)])
             if values is None:
-                keys = _distinct(keys)
+                keys = distinct(keys)
             else:
                 new = values.read(start, stop)
                 low, high = np.concatenate([low, new]), np.concatenate([high, new])
@@ -296,7 +296,8 @@ class _Buckets:
         return (keys, found) if keep.all() else (keys[keep], found[keep])
 
 
-def _distinct(keys: Array) -> Array:
+def distinct(keys: Array) -> Array:
+    """Each number once, in order; sorts `keys`. NumPy's own looks them up in a table, which takes longer."""
     keys.sort()
     if keys.size < 2:
         return keys

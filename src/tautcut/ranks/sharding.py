@@ -24,7 +24,7 @@ from tautcut.graph.shard import Whole
 from tautcut.ranks.edges import EdgeFiles, rows_of_edges
 from tautcut.ranks.files import PartWriter, ShardedGraph, ShardWriter, writing_shards
 from tautcut.ranks.parts import PartArray, distributed, divided
-from tautcut.ranks.rows import Rows, weighing_of
+from tautcut.ranks.rows import Rows, distinct, weighing_of
 
 Hierarchy: TypeAlias = tuple[int, ...]
 Tell: TypeAlias = Callable[[str, int, int], None]
@@ -213,8 +213,8 @@ class _Part:
             rows = np.repeat(np.arange(first, stop), np.diff(indptr))
             away = owners != self._number
             is_boundary[rows[away]] = True
-            ghosts = np.union1d(ghosts, columns[away].astype(np.int64))
-            sent.append(np.unique(owners[away].astype(np.int64) * n_own + rows[away]))
+            ghosts = distinct(np.concatenate([ghosts, columns[away]]))
+            sent.append(distinct(owners[away].astype(np.int64) * n_own + rows[away]))
             if self._is_near:
                 near = self._local[columns[~away]]
                 inside[filled : filled + near.size] = near
