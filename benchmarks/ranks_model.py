@@ -52,6 +52,12 @@ class Shares:
         # Many a vertex is the ghost of several parts: the logarithm of the others' share is what shrinks.
         return Shares(n_vertices, *ghosts, 1 - (1 - self.boundary) ** factor)
 
+    def times(self, factor: float) -> Shares:
+        """So many times the ghosts, and the same boundary: those of a part that has more than the mean."""
+        return Shares(
+            self.n_vertices, factor * self.inside, factor * self.between, factor * self.between_once, self.boundary
+        )  # fmt: skip
+
 
 @dataclass(frozen=True)
 class OneGpu:
