@@ -17,7 +17,7 @@ PEERS := graphlearning==1.7.5 scikit-network leidenalg igraph networkx mtkahypar
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-interpreter test-faults test-label-kills test-rank-kills fuzz lock audit lint bench bench-scale test-gpu bench-gpu docs clean
+.PHONY: help demo test test-interpreter test-faults test-label-kills test-rank-kills fuzz lock audit lint bench bench-scale bench-distributed test-gpu bench-gpu docs clean
 
 help:  ## this list
 	@echo 'make TARGET [PYTHON=python3.12] [VENV=.venv] [ARGS="..."]'
@@ -77,6 +77,10 @@ bench-scale: $(BENCH_VENV)/.peers  ## neighbours beside peers; features to label
 	@rm -rf build/numba-bench
 	@$(BENCH) benchmarks/neighbors.py
 	@$(BENCH) benchmarks/scale.py $(ARGS)
+
+# Runs over ranks on this machine; parts of it, on a quiet one: ARGS="--only strong", weak, halo, memory, answers, model.
+bench-distributed: $(INTERPRETER_VENV)/.torch  ## a sharded graph over 1 to 8 ranks, and the paper model; results in docs/results
+	@NUMBA_CACHE_DIR='$(CURDIR)/build/numba-distributed' $(INTERPRETER_VENV)/bin/python benchmarks/distributed.py $(ARGS)
 
 # The machine with the GPU has its own Python with torch, Triton, NumPy, SciPy and pytest; nothing is installed for these.
 # What needs more (whole fits: scikit-learn, moves: numba) is skipped there, and says so.

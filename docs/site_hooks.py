@@ -22,7 +22,8 @@ SHOWN_AS_TEXT = {"LICENSE": ("license.md", "License"), "CITATION.cff": ("citatio
 TUTORIALS = ("start", "few-labels", "labelling", "choosing", "method", "from-anndata")
 RESULTS = (
     "bench", "claims", "labels", "labelling", "labelling-page", "advice", "small", "uneven", "strain", "suggestions",
-    "interrupts", "masses", "smoothing", "walks", "gpu", "scale", "sharding", "kernels", "table1", "table2",
+    "interrupts", "masses", "smoothing", "walks", "gpu", "scale", "sharding", "distributed", "kernels", "table1",
+    "table2",
 )  # fmt: skip
 
 ABOUT = (

@@ -36,6 +36,18 @@ def test_what_fits_passes_and_what_does_not_says_the_sum():
         memory.foresee(3 * 2**30, 50 * 2**20, "A table", "Take fewer rows.")
 
 
+def test_the_peak_stays_when_memory_is_given_back():
+    before = memory.peak()
+    held = np.ones(2**24)
+    size = held.nbytes
+    del held
+    assert memory.peak() >= max(before, size)
+    alone = subprocess.run(
+        [sys.executable, "-c", "from tautcut import memory; print(memory.peak())"], capture_output=True, check=True
+    )
+    assert 2**20 < int(alone.stdout) < memory.peak()
+
+
 def test_the_error_is_a_memory_error():
     assert issubclass(NotEnoughMemoryError, MemoryError)
 

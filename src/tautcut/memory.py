@@ -44,6 +44,15 @@ def for_work() -> int:
     return free() if _limit is None else _limit
 
 
+def peak() -> int:
+    """The most bytes that this process has held at once; 0 where the system does not tell."""
+    try:  # getrusage counts in Linux what the process held that started this one
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
+    except (OSError, StopIteration):
+        return _peak_elsewhere()
+
+
 def foresee(need: float, room: int, what: str, fix: str) -> None:
     """Refuse what would need more bytes than there is room for.
 
@@ -67,6 +76,15 @@ def reserve() -> None:
 
 def _told(n_bytes: float) -> str:
     return f"{n_bytes / 2**30:,.1f} GiB" if n_bytes >= 2**27 else f"{n_bytes / 2**20:,.1f} MiB"
+
+
+def _peak_elsewhere() -> int:
+    """The peak where there is no /proc: macOS counts in bytes, Windows by another name."""
+    try:
+        import resource
+    except ImportError:
+        return int(getattr(psutil.Process().memory_info(), "peak_wset", 0))
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def _left_in_container() -> float:

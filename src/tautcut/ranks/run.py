@@ -145,6 +145,7 @@ class RankRun:
         confidence = self._confidence(partition.labels)
         self._world.together(lambda: self._write(partition.labels, confidence))
         self._mark("write")
+        facts["peak_bytes"] = self._world.gather(np.array([float(memory.peak())])).ravel().tolist()  # of each rank
         self._checkpoints.finish(facts)
         return facts
 

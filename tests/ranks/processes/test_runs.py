@@ -90,6 +90,8 @@ def test_torchrun_starts_the_same_run(folder):
     assert np.array_equal(*labels)
     assert facts["energy"] == again.energy
     assert 0 <= facts["wire_share"] <= 1
+    assert len(facts["peak_bytes"]) == 2
+    assert min(facts["peak_bytes"]) > 2**24
     assert facts["n_iter"] == again.n_iter > 0
 
 
