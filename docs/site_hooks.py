@@ -19,7 +19,7 @@ EXAMPLES, PICTURES = ROOT / "examples", ROOT / "build" / "examples"
 PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 SHOWN_AS_TEXT = {"LICENSE": ("license.md", "License"), "CITATION.cff": ("citation.md", "How to cite")}
 # In the order in which to read them.
-TUTORIALS = ("start", "few-labels", "labelling", "choosing", "method", "from-anndata")
+TUTORIALS = ("start", "few-labels", "labelling", "choosing", "method", "many-machines", "from-anndata")
 RESULTS = (
     "bench", "claims", "labels", "labelling", "labelling-page", "advice", "small", "uneven", "strain", "suggestions",
     "interrupts", "masses", "smoothing", "walks", "gpu", "scale", "sharding", "distributed", "kernels", "table1",
