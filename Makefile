@@ -26,11 +26,15 @@ help:  ## this list
 demo: $(VENV)/.runtime  ## cluster 1797 images of digits, without and with one label per class
 	@$(BIN)/tautcut demo $(ARGS)
 
-# A fresh cache of compiled kernels, so that the time of the suite is what it is on a new machine.
-test: lint  ## lint, then the whole suite and the docstring examples, with coverage
+# A fresh cache of compiled kernels, so that the time of the suite is what it is on a new machine. Those that most tests use
+# are compiled beside lint, which needs one core. Files begin in the order of tests/conftest.py.
+test: $(VENV)/.dev  ## lint, then the whole suite and the docstring examples, with coverage
 	@rm -rf build/numba
-	@NUMBA_CACHE_DIR='$(CURDIR)/build/numba' \
-		$(BIN)/python -m pytest --cov --doctest-modules --ignore=src/tautcut/kernels/gpu -n 2 --dist loadfile tests src $(ARGS)
+	@export NUMBA_CACHE_DIR='$(CURDIR)/build/numba'; \
+		$(BIN)/python tests/usual_kernels.py & \
+		$(MAKE) --no-print-directory lint && $(BIN)/python -m pytest --cov --doctest-modules --ignore=src/tautcut/kernels/gpu \
+			-n 2 --dist loadfile --no-loadscope-reorder tests src $(ARGS); \
+		status=$$?; wait; exit $$status
 
 # What needs torch counts for coverage here, and here alone.
 test-interpreter: $(INTERPRETER_VENV)/.torch  ## what needs torch: the GPU's programs in Triton's interpreter, several processes
