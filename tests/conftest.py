@@ -71,7 +71,8 @@ LONGEST = (
     "docs/test_examples.py", "kernels/cpu/test_compiling.py", "estimators/test_clustering.py",
     "baselines/test_ncc_tv.py", "search/test_links.py", "cli/test_label.py", "cli/test_masses.py",
     "search/test_driver.py", "search/test_layout.py", "search/test_clarity.py", "test_memory.py",
-    "estimators/test_sklearn_checks.py", "hostile/test_fuzz_cli.py", "hostile/test_pages.py", "estimators/test_edges.py",
+    "estimators/test_sklearn_checks.py", "hostile/test_fuzz_cli.py", "hostile/test_pages.py",
+    "estimators/test_edges.py",
 )  # fmt: skip
 # Theorems, examples and oracles: whole runs, whose every step has its own test in its room.
 UNWATCHED = (
