@@ -67,12 +67,12 @@ TESTS = Path(__file__).parent
 # By CPU time, the longest first; the others, of less than ten seconds each, follow in their order.
 LONGEST = (
     "labelling/test_page_in_browser.py", "search/test_small.py", "cli/test_commands.py", "docs/test_tutorials.py",
-    "hostile/test_fuzz_estimators.py", "search/test_generations.py", "kernels/cpu/test_parity.py",
-    "docs/test_examples.py", "kernels/cpu/test_compiling.py", "estimators/test_clustering.py",
-    "baselines/test_ncc_tv.py", "search/test_links.py", "cli/test_label.py", "cli/test_masses.py",
-    "search/test_driver.py", "search/test_layout.py", "search/test_clarity.py", "test_memory.py",
-    "estimators/test_sklearn_checks.py", "hostile/test_fuzz_cli.py", "hostile/test_pages.py",
-    "estimators/test_edges.py",
+    "test_suggestion.py", "report/test_page_in_browser.py", "hostile/test_fuzz_estimators.py",
+    "search/test_generations.py", "kernels/cpu/test_parity.py", "docs/test_examples.py",
+    "kernels/cpu/test_compiling.py", "estimators/test_clustering.py", "baselines/test_ncc_tv.py",
+    "search/test_links.py", "cli/test_label.py", "cli/test_masses.py", "search/test_driver.py", "search/test_layout.py",
+    "search/test_clarity.py", "test_memory.py", "estimators/test_sklearn_checks.py", "hostile/test_fuzz_cli.py",
+    "hostile/test_pages.py", "estimators/test_edges.py",
 )  # fmt: skip
 # Theorems, examples and oracles: whole runs, whose every step has its own test in its room.
 UNWATCHED = (
@@ -82,6 +82,9 @@ UNWATCHED = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    gone = [name for name in (*LONGEST, *UNWATCHED) if not (TESTS / name).exists()]
+    if gone:
+        raise pytest.UsageError(f"tests/conftest.py names files that are not there: {', '.join(gone)}. Mend its lists.")
     config.addinivalue_line("markers", "no_cover: coverage does not watch this test.")  # pytest-cov's, where it is
 
 
