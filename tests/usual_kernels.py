@@ -8,13 +8,19 @@ from sklearn.datasets import load_digits
 
 from tautcut import MTVClassifier, MTVClustering
 
-X, y = load_digits(return_X_y=True)
-y[10:] = -1
-for model in (
-    MTVClustering(3, random_state=0),
-    MTVClustering(10, init="multilevel", random_state=0),
-    MTVClustering(3, weights="self-tuning", random_state=0),
-    MTVClassifier(random_state=0),
-    MTVClustering(3, dtype="float64", random_state=0),
-):
-    model.fit(X[:600], y[:600])
+
+def main() -> None:
+    X, y = load_digits(return_X_y=True)
+    y[10:] = -1
+    for model in (
+        MTVClustering(3, random_state=0),
+        MTVClustering(10, init="multilevel", random_state=0),
+        MTVClustering(3, weights="self-tuning", random_state=0),
+        MTVClassifier(random_state=0),
+        MTVClustering(3, dtype="float64", random_state=0),
+    ):
+        model.fit(X[:600], y[:600])
+
+
+if __name__ == "__main__":  # a search for doctests imports it
+    main()
