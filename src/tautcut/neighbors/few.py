@@ -38,14 +38,14 @@ def nearest_of_few(points: Features, queries: Features | None, k: int) -> Found 
     if n * n_asked * (n_terms + PASSES) > FEW:
         return None
     rows, asked = _centred(*measured)
-    norms, asked_norms, turned = squared_norms(rows), squared_norms(asked), -2.0 * rows.T
+    norms, asked_norms = squared_norms(rows), squared_norms(asked)
     # A product is off from the distance that is measured by at most so much of both norms: sums of d terms, thrice.
     off = ROUNDING * (2 * d + 16)
     indices, squared = np.empty((n_asked, k), np.intp), np.empty((n_asked, k))
 
     def search(part: tuple[int, int]) -> bool:
         first, last = part
-        product = asked[first:last] @ turned
+        product = (-2.0 * asked[first:last]) @ rows.T
         low: FloatArray = product if isinstance(product, np.ndarray) else product.toarray()
         low += norms * (1 - off)  # what a distance is at least, but for the norm of the row
         if queries is None:
@@ -78,7 +78,8 @@ def _centred(points: Features, queries: Features) -> tuple[Any, Any]:
     """Both in double precision; dense ones about the mean of the points, where products lose least."""
     if isinstance(points, np.ndarray) and isinstance(queries, np.ndarray):
         centre = points.mean(axis=0, dtype=np.float64)
-        return points - centre, queries - centre
+        rows = points - centre
+        return rows, rows if queries is points else queries - centre
     return points, queries
 
 
