@@ -12,6 +12,7 @@ ARGS ?=
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+LINT := $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
 BENCH := NUMBA_CACHE_DIR='$(CURDIR)/build/numba-bench' $(BENCH_VENV)/bin/python
 PEERS := graphlearning==1.7.5 scikit-network leidenalg igraph networkx mtkahypar kahip pymetis umap-learn pynndescent hdbscan
 
@@ -26,11 +27,15 @@ help:  ## this list
 demo: $(VENV)/.runtime  ## cluster 1797 images of digits, without and with one label per class
 	@$(BIN)/tautcut demo $(ARGS)
 
-# A fresh cache of compiled kernels, so that the time of the suite is what it is on a new machine.
-test: lint  ## lint, then the whole suite and the docstring examples, with coverage
+# A fresh cache of compiled kernels, so that the time of the suite is what it is on a new machine. Those that most tests use
+# are compiled beside lint, which needs one core. Files begin in the order of tests/conftest.py.
+test: $(VENV)/.dev  ## lint, then the whole suite and the docstring examples, with coverage
 	@rm -rf build/numba
-	@NUMBA_CACHE_DIR='$(CURDIR)/build/numba' \
-		$(BIN)/python -m pytest --cov --doctest-modules --ignore=src/tautcut/kernels/gpu -n 2 --dist loadfile tests src $(ARGS)
+	@export NUMBA_CACHE_DIR='$(CURDIR)/build/numba'; \
+		$(BIN)/python tests/usual_kernels.py & \
+		$(LINT) && $(BIN)/python -m pytest --cov --doctest-modules --ignore=src/tautcut/kernels/gpu \
+			-n 2 --dist loadfile --no-loadscope-reorder tests src $(ARGS); \
+		status=$$?; wait; exit $$status
 
 # What needs torch counts for coverage here, and here alone.
 test-interpreter: $(INTERPRETER_VENV)/.torch  ## what needs torch: the GPU's programs in Triton's interpreter, several processes
@@ -62,10 +67,7 @@ audit: $(AUDIT_VENV)/.tools $(VENV)/.dev  ## known vulnerabilities of what is lo
 	@$(AUDIT_VENV)/bin/python requirements/audit.py $(BIN)/python
 
 lint: $(VENV)/.dev  ## style, types and import contracts
-	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy
-	@$(BIN)/lint-imports
+	@$(LINT)
 
 # Data comes from the folder that TAUTCUT_DATA names.
 bench: $(BENCH_VENV)/.peers  ## the kernels, then every peer on the same graphs; results in docs/results
@@ -112,22 +114,24 @@ $(VENV)/.created $(INTERPRETER_VENV)/.created $(BENCH_VENV)/.created $(AUDIT_VEN
 
 $(VENV)/.runtime: pyproject.toml | $(VENV)/.created
 	@echo 'Installing tautcut in $(VENV) (once) ...'
-	@$(PIP) install --editable .
+	@$(PIP) install --no-compile --editable .
 	@touch $@
 
 # What is locked, checked by its hashes. Where the lock file does not fit (this platform or Python has no such wheel), what
 # pyproject.toml allows; but never where a hash is wrong.
+# pip compiles to bytecode on one core, which takes longer than all else it does: that is left to all of them.
 $(VENV)/.dev: pyproject.toml requirements/ci.txt | $(VENV)/.created
 	@echo 'Installing tautcut and its tests in $(VENV) (once) ...'
 	@mkdir -p build
-	@if $(PIP) install --require-hashes --requirement requirements/ci.txt 2>build/lock.log; then \
+	@if $(PIP) install --no-compile --require-hashes --requirement requirements/ci.txt 2>build/lock.log; then \
 		$(PIP) install --no-deps --no-build-isolation --editable .; \
 	elif [ '$(LOCK)' = only ] || grep -q 'DO NOT MATCH THE HASHES' build/lock.log; then \
 		cat build/lock.log >&2; exit 1; \
 	else \
 		echo 'requirements/ci.txt does not fit here (build/lock.log says why): installing what pyproject.toml allows.'; \
-		$(PIP) install --editable '.[dev]'; \
+		$(PIP) install --no-compile --editable '.[dev]'; \
 	fi
+	@$(BIN)/python -W ignore -m compileall -qq -j 0 $(VENV)/lib || true
 	@touch $@ $(VENV)/.runtime
 
 $(INTERPRETER_VENV)/.torch: pyproject.toml | $(INTERPRETER_VENV)/.created

@@ -2,6 +2,8 @@
 few enough to be quick; a machine with a GPU may not have hypothesis, and the tests that are meant for it do without.
 And signals that are heard: a shell has what it runs in the background ignore them, and tests that interrupt would wait.
 And a compiler that is not watched: coverage looks at every call inside Numba, which takes half as long again for it.
+Files that take long begin first, so that no worker is left with one at the end; and coverage does not watch those that
+ask once more, at length, of lines that the tests of a room run too.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -58,6 +61,40 @@ else:
             sys.settrace(self.taken.pop())
 
     event.register("numba:compiler_lock", Unwatched())
+
+
+TESTS = Path(__file__).parent
+# By CPU time, the longest first; the others, of less than ten seconds each, follow in their order.
+LONGEST = (
+    "labelling/test_page_in_browser.py", "search/test_small.py", "cli/test_commands.py", "docs/test_tutorials.py",
+    "test_suggestion.py", "report/test_page_in_browser.py", "hostile/test_fuzz_estimators.py",
+    "search/test_generations.py", "kernels/cpu/test_parity.py", "docs/test_examples.py",
+    "kernels/cpu/test_compiling.py", "estimators/test_clustering.py", "baselines/test_ncc_tv.py",
+    "search/test_links.py", "cli/test_label.py", "cli/test_masses.py", "search/test_driver.py", "search/test_layout.py",
+    "search/test_clarity.py", "test_memory.py", "estimators/test_sklearn_checks.py", "hostile/test_fuzz_cli.py",
+    "hostile/test_pages.py", "estimators/test_edges.py",
+)  # fmt: skip
+# Theorems, examples and oracles: whole runs, whose every step has its own test in its room.
+UNWATCHED = (
+    "docs/test_examples.py", "docs/test_tutorials.py", "estimators/test_edges.py", "estimators/test_sklearn_checks.py",
+    "search/test_small.py", "theory",
+)  # fmt: skip
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    gone = [name for name in (*LONGEST, *UNWATCHED) if not (TESTS / name).exists()]
+    if gone:
+        raise pytest.UsageError(f"tests/conftest.py names files that are not there: {', '.join(gone)}. Mend its lists.")
+    config.addinivalue_line("markers", "no_cover: coverage does not watch this test.")  # pytest-cov's, where it is
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    ranks = {TESTS / name: rank for rank, name in enumerate(LONGEST)}
+    unwatched = {TESTS / name for name in UNWATCHED}
+    items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
+    for item in items:
+        if not unwatched.isdisjoint((item.path, *item.path.parents)):
+            item.add_marker(pytest.mark.no_cover)
 
 
 @pytest.fixture(scope="module")

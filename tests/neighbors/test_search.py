@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from tautcut.errors import GraphWarning
 from tautcut.kernels.cpu import compiling
-from tautcut.neighbors import graphs, knn_graph, nearest, neighbor_graph, outlines, search
+from tautcut.neighbors import few, graphs, knn_graph, nearest, neighbor_graph, outlines, search
 
 RNG = np.random.default_rng(0)
 LOW_RANK = RNG.normal(size=(900, 6)) @ RNG.normal(size=(6, 100)) + 0.05 * RNG.normal(size=(900, 100))
@@ -36,8 +36,10 @@ HARD = {
 
 
 @pytest.fixture(autouse=True)
-def _small_cells(monkeypatch):
-    """Many cells of few points, as among many points."""
+def _as_among_many_points(monkeypatch):
+    """Compiled loops, and cells of few points, though there are few of both."""
+    monkeypatch.setattr(few, "FEW", 0)
+    monkeypatch.setattr(graphs, "_FEW_LISTED", 0)
     monkeypatch.setattr(search, "CELL", 20)
 
 
@@ -96,7 +98,7 @@ def test_sparse_rows_share_columns_with_few(is_new):
     if is_new:
         found, expected = nearest(X, X[:50] * 2, 6)[0], brute_force(X.toarray(), 6, X[:50].toarray() * 2)
     else:
-        found, expected = search._sparse_neighbors(X, None, 6, None)[0], brute_force(X.toarray(), 6)
+        found, expected = found_by(X, 6, "exact")[0], brute_force(X.toarray(), 6)
     assert np.array_equal(found, expected)
 
 
@@ -158,8 +160,8 @@ def test_cells_are_cut_up_where_copies_fill_them():
 
 THREADS = """
 import numpy as np
-from tautcut.neighbors import neighbor_graph, search
-search.CELL = 20
+from tautcut.neighbors import few, graphs, neighbor_graph, search
+search.CELL, few.FEW, graphs._FEW_LISTED = 20, 0, 0
 rng = np.random.default_rng(3)
 X = np.concatenate([rng.normal(size=(1500, 80)) * np.geomspace(1, 0.01, 80), np.zeros((60, 80))])
 for rows in (X, np.rint(3 * X[:, :4])[rng.permutation(len(X))]):
@@ -223,7 +225,9 @@ def test_without_numba_the_search_says_what_it_needs():
     code = (
         "import sys\nsys.modules['numba'] = None\nsys.modules['llvmlite'] = None\n"
         "from tautcut.errors import EngineUnavailableError\nfrom tautcut.neighbors import knn_graph\n"
-        "try:\n    knn_graph([[0.0], [1.0]], 1)\nexcept EngineUnavailableError as error:\n    print(error)\n"
+        "assert knn_graph([[0.0], [1.0]], 1).n_edges == 1\n"  # few points do without
+        "try:\n    knn_graph([[0.0], [1.0]], 1, method='approximate')\n"
+        "except EngineUnavailableError as error:\n    print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "the search of neighbours needs numba: install it.\n"

@@ -28,7 +28,7 @@ LABELLED = Problem(PROBLEM.graph, 3, labels=np.where(np.arange(27) % 9 == 4, TRU
 @pytest.fixture
 def engines(monkeypatch: pytest.MonkeyPatch) -> list[StandInGpu]:
     """The stand-in, which is slow: it gets fewer generations than a GPU."""
-    monkeypatch.setitem(EFFORTS, "short", replace(EFFORTS["short"], generations=6))
+    monkeypatch.setitem(EFFORTS, "short", replace(EFFORTS["short"], generations=4))
     return use_stand_in(monkeypatch)
 
 

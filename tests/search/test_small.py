@@ -4,6 +4,7 @@ ordinary graphs above, whatever the unit of the weights.
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -158,14 +159,18 @@ def test_clusters_are_as_large_as_was_asked_for(smallest: int) -> None:
 # ---------------------------------------------------------------- the unit of the weights
 
 
+@cache
+def unscaled(is_weighted: bool, init: str) -> Result:
+    return best(Problem(planted_graph(3, 20, seed=0, is_weighted=is_weighted), 3), init=init)
+
+
 @pytest.mark.parametrize("factor", [3.0, 0.1, 7.3])
 @pytest.mark.parametrize("is_weighted", [False, True])
 @pytest.mark.parametrize("init", ["auto", "multilevel", "ncut-seeds"])
 def test_a_common_factor_of_the_weights_changes_nothing(factor: float, is_weighted: bool, init: str) -> None:
-    graph = planted_graph(3, 20, seed=0, is_weighted=is_weighted)
-    scaled = Graph.from_any(factor * graph.to_scipy())
+    one = unscaled(is_weighted, init)
+    scaled = Graph.from_any(factor * one.problem.graph.to_scipy())
     shown: list[Progress] = []
-    one = best(Problem(graph, 3), init=init)
     other = best(Problem(scaled, 3), init=init, observers=[shown.append])
     np.testing.assert_array_equal(one.partition.labels, other.partition.labels)
     np.testing.assert_array_equal(one.memberships, other.memberships)

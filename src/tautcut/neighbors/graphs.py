@@ -35,6 +35,7 @@ SMALLEST_WEIGHT = float(np.finfo(np.float32).tiny)
 _BYTES_PER_COORDINATE = 17
 _BYTES_PER_ENTRY = 28
 _BYTES_PER_NEIGHBOR = 80
+_FEW_LISTED = 500_000  # neighbours, up to which SciPy joins their lists as fast as compiled loops (decision 0063)
 _PASSES = 16  # over all lists, each for a part of the points that still fits the cache
 
 logger = logging.getLogger(__name__)
@@ -166,7 +167,7 @@ def _joined(indices: IndexArray, weights: FloatArray) -> Graph:
     from tautcut.kernels.cpu import compiling
 
     n, k = indices.shape
-    if not compiling.is_available():  # as beside a GPU, where neighbours are found without Numba
+    if n * k <= _FEW_LISTED or not compiling.is_available():  # as beside a GPU, where it may not be installed
         directed = sp.csr_matrix((weights.ravel(), indices.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n))
         return Graph.from_any(directed.maximum(directed.T))
     from tautcut.kernels.cpu import neighbors as kernels

@@ -1,7 +1,7 @@
 """The search of nearest neighbours, exact or approximate, on dense and on sparse features, and the estimate of what an
-approximate one missed. It owns the choice between them; `kernels.cpu.neighbors` compares. Neighbours are ranked by
-(distance, index) in double precision, so that ties, duplicates and large offsets have one answer; an approximate
-search may miss neighbours, not misrank them. It never sees a graph.
+approximate one missed. It owns the choice between them; `kernels.cpu.neighbors` compares, and `few` where points are
+few. Neighbours are ranked by (distance, index) in double precision, so that ties, duplicates and large offsets have one
+answer; an approximate search may miss neighbours, not misrank them. It never sees a graph.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tautcut.arrays import Array, Features, FloatArray, IndexArray, IntArray, Re
 from tautcut.checks import neighbor_count, one_of
 from tautcut.errors import EngineUnavailableError, InputError
 from tautcut.neighbors.features import METRICS, Metric, comparable, distances_of, features_of, squared_norms, stacked
+from tautcut.neighbors.few import nearest_of_few
 from tautcut.neighbors.outlines import Coordinates, Single, coordinates_of, in_single_precision
 from tautcut.search.threads import in_threads
 
@@ -84,14 +85,12 @@ def own_neighbors(
 ) -> tuple[Neighbors, NeighborReport]:
     """The k nearest points of each point but itself, with their squared distances, and how they were found."""
     n, d = points.shape
-    if not isinstance(points, np.ndarray):
-        if method == "approximate":
-            raise InputError("method='approximate' needs dense features; found a sparse X. Use method='exact'.")
-        return _sparse_neighbors(points, None, k, progress), NeighborReport(n, d, k, "exact")
-    search = _Search.of(points, None, k)
     steps = _Steps(progress, n)
-    if method == "exact" or (method == "auto" and n <= SMALL):
-        return search.nearest(steps), NeighborReport(n, d, k, "exact")
+    if method == "approximate" and not isinstance(points, np.ndarray):
+        raise InputError("method='approximate' needs dense features; found a sparse X. Use method='exact'.")
+    if not isinstance(points, np.ndarray) or method == "exact" or (method == "auto" and n <= SMALL):
+        return _exact(points, None, k, steps), NeighborReport(n, d, k, "exact")
+    search = _Search.of(points, None, k)
     sample = _Sample.of(search, np.random.default_rng(random_state))
     if method == "auto" and sample.exact_cost <= DEARER * sample.cost:
         return search.nearest(steps), NeighborReport(n, d, k, "exact")
@@ -122,10 +121,7 @@ def nearest(X_train: object, X_new: object, n_neighbors: int, *, metric: Metric 
     n = points.shape[0]
     k = neighbor_count(n_neighbors, n, most=n)
     both, unit = comparable(stacked(points, queries), metric)
-    if isinstance(both, np.ndarray):
-        indices, squared = _Search.of(both[:n], both[n:], k).nearest(_Steps(None, 0))
-    else:
-        indices, squared = _sparse_neighbors(both[:n], both[n:], k, None)
+    indices, squared = _exact(both[:n], both[n:], k, _Steps(None, 0))
     return indices, distances_of(squared, unit, metric)
 
 
@@ -141,6 +137,17 @@ class _Steps:
         self.done += rows
         if self.progress is not None:
             self.progress(self.done, self.total)
+
+
+def _exact(points: Any, queries: Any, k: int, steps: _Steps) -> Neighbors:
+    """The k nearest points of each row, or of each point but itself, and their squared distances."""
+    found = nearest_of_few(points, queries, k)
+    if found is not None:
+        steps.advance(len(found[0]))
+        return found
+    if isinstance(points, np.ndarray):
+        return _Search.of(points, queries, k).nearest(steps)
+    return _sparse_neighbors(points, queries, k, steps)
 
 
 # ---------------------------------------------------------------- dense rows
@@ -344,12 +351,12 @@ def _ranks(centres: SingleArray, rows: SingleArray, others: Array) -> IntArray:
 # ---------------------------------------------------------------- sparse rows
 
 
-def _sparse_neighbors(points: SparseMatrix, queries: SparseMatrix | None, k: int, progress: OnStep | None) -> Neighbors:
+def _sparse_neighbors(points: SparseMatrix, queries: SparseMatrix | None, k: int, steps: _Steps) -> Neighbors:
     """The k nearest points of each sparse row, or of each point but itself; memory grows as the entries do."""
     kernels = _kernels()
     by_rows = _sparse(points)
     asked = by_rows if queries is None else _sparse(queries)
-    n_asked, steps = asked.norms.size, _Steps(progress, asked.norms.size)
+    n_asked = asked.norms.size
     indices, squared = np.empty((n_asked, k), np.intp), np.empty((n_asked, k))
 
     def work(rows: tuple[int, int]) -> int:

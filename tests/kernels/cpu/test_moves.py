@@ -141,11 +141,17 @@ def test_an_edge_is_rated_by_the_neighbors_that_its_ends_share(is_weighted):
     np.testing.assert_array_equal(level.rating, graph.weights * (0.1 + shared_neighbors(graph)))
 
 
-def test_what_two_hubs_share_is_estimated(monkeypatch):
-    n = 2 * moves._MOST_LOOKS + 100
-    graph = Graph.from_any(np.ones((n, n)) - np.eye(n))
+def test_what_two_hubs_share_is_estimated():
+    """Hubs that are joined to one another and to all leaves; what a leaf and a hub share, the hubs, is counted."""
+    n_hubs, n_leaves = 60, 2 * moves._MOST_LOOKS + 100
+    n = n_hubs + n_leaves
+    edges = [(hub, other) for hub in range(n_hubs) for other in range(hub + 1, n)]
+    graph = Graph.from_edges(edges)
     rating = finest_level(graph, np.zeros(n, bool)).rating
-    assert rating == pytest.approx(np.full(rating.size, n - 2), rel=0.05)
+    joins_hubs = (np.repeat(np.arange(n), np.diff(graph.indptr)) < n_hubs) & (graph.indices < n_hubs)
+    assert joins_hubs.sum() == n_hubs * (n_hubs - 1)
+    assert rating[joins_hubs] == pytest.approx(np.full(joins_hubs.sum(), n - 2), rel=0.05)
+    assert rating[~joins_hubs] == pytest.approx(np.full((~joins_hubs).sum(), 0.1 + n_hubs - 1))
 
 
 @pytest.mark.parametrize("n_groups", [1, 3])

@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import sys
+import tempfile
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -55,13 +56,15 @@ def launch(n_ranks: int, words: Sequence[str], *, hopeless: int, is_silent: bool
 
 
 def _attempted(n_ranks: int, words: Sequence[str]) -> Loss | None:
-    config = LaunchConfig(
-        min_nodes=1, max_nodes=1, nproc_per_node=n_ranks, run_id=uuid.uuid4().hex, rdzv_backend="c10d",
-        rdzv_endpoint="localhost:0", local_addr="localhost", max_restarts=0, monitor_interval=_LOOKS,
-    )  # fmt: skip
-    if hasattr(config, "shutdown_timeout"):  # older versions of torch have their own
-        config.shutdown_timeout = _GRACE
-    with _handlers_kept():
+    # The agent unpickles what it finds in its store: that is a file of this user's, and not a port that anybody reaches.
+    with _handlers_kept(), tempfile.TemporaryDirectory() as private:
+        config = LaunchConfig(
+            min_nodes=1, max_nodes=1, nproc_per_node=n_ranks, run_id=uuid.uuid4().hex, rdzv_backend="c10d",
+            rdzv_endpoint=os.path.join(private, "store"), rdzv_configs={"store_type": "file"}, local_addr="localhost",
+            max_restarts=0, monitor_interval=_LOOKS,
+        )  # fmt: skip
+        if hasattr(config, "shutdown_timeout"):  # older versions of torch have their own
+            config.shutdown_timeout = _GRACE
         try:
             elastic_launch(config, sys.executable)("-m", "tautcut", *words)
         except ChildFailedError as error:
