@@ -56,7 +56,7 @@ def launch(n_ranks: int, words: Sequence[str], *, hopeless: int, is_silent: bool
 
 
 def _attempted(n_ranks: int, words: Sequence[str]) -> Loss | None:
-    # The agent unpickles what it finds in its store: that is a file of this user's, and not a port that anybody reaches.
+    # The agent unpickles what it finds in its store: so that is a private file, and not a port that others reach.
     with _handlers_kept(), tempfile.TemporaryDirectory() as private:
         config = LaunchConfig(
             min_nodes=1, max_nodes=1, nproc_per_node=n_ranks, run_id=uuid.uuid4().hex, rdzv_backend="c10d",
