@@ -34,6 +34,7 @@ test: $(VENV)/.dev  ## lint, then the whole suite and the docstring examples, wi
 	@export NUMBA_CACHE_DIR='$(CURDIR)/build/numba'; \
 		$(BIN)/python tests/usual_kernels.py & \
 		$(LINT) && $(BIN)/python -m pytest --cov --doctest-modules --ignore=src/tautcut/kernels/gpu \
+			--ignore=src/tautcut/kernels/ranks --ignore=src/tautcut/ranks/run.py \
 			-n 2 --dist loadfile --no-loadscope-reorder tests src $(ARGS); \
 		status=$$?; wait; exit $$status
 

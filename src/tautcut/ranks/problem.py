@@ -5,14 +5,17 @@ Its partitions have the labels of the rank's own vertices, and the energy (P) of
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tautcut.arrays import BoolArray, FloatArray, IntArray
 from tautcut.checks import UNLABELLED, cluster_count
-from tautcut.kernels.ranks.halo import Halo
 from tautcut.problem import Partition, balanced_terms, lam_vector, median_mass
+
+if TYPE_CHECKING:
+    from tautcut.kernels.ranks.halo import Halo
 
 
 class DividedProblem:
