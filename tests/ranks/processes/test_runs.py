@@ -16,8 +16,8 @@ from sklearn.datasets import load_digits
 
 from tautcut import Graph, MTVClassifier, MTVClustering, balanced_cut_energy, cluster_shards, knn_graph
 from tautcut.errors import InputError
-from tautcut.graph.shard import Whole, shards_of
-from tautcut.ranks.files import ShardedGraph, writing_shards
+from tautcut.ranks import sharding
+from tautcut.ranks.files import ShardedGraph
 from tautcut.ranks.results import ShardedLabels
 from tautcut.ranks.sharding import shard_graph
 from torchrun import environment, torchrun
@@ -138,13 +138,12 @@ def test_a_label_of_no_vertex_is_refused(folder):
     assert "Traceback" not in done.stderr
 
 
-def test_a_part_without_vertices(tmp_path):
+def test_a_part_without_vertices(tmp_path, monkeypatch):
     path = Graph.from_edges([(i, i + 1) for i in range(59)])
-    parts = np.repeat([0, 2], 30)
-    with writing_shards(tmp_path / "path.shards") as writer:
-        for shard in shards_of(path, parts, 3):
-            writer.add(shard, has_weights=False, has_masses=False)
-        writer.finish(Whole.of(path, 3), (3,), id_kind=None, has_weights=False, has_masses=False)
+    parts = np.repeat([0, 2], 30).astype(np.int32)
+    monkeypatch.setattr(sharding, "divided", lambda rows, hierarchy, **how: parts)
+    made = shard_graph(path, (3,), tmp_path / "path.shards", rng=np.random.default_rng(0))
+    assert [one.n_own for one in made.parts] == [30, 0, 30]
     found = cluster_shards(tmp_path / "path.shards", 3, out=tmp_path / "out")
     assert found.energy == pytest.approx(MTVClustering(3, affinity="precomputed").fit(path).energy_)
 
