@@ -26,10 +26,12 @@ import ranks_model
 import scale
 from run import FAILED, commit_of_code, run_apart, surroundings
 
-from tautcut import Graph, MTVClustering, knn_graph
+from tautcut import Graph, MTVClustering, knn_graph, memory
 from tautcut.algorithm.stopping import Status
 from tautcut.ranks.files import ShardedGraph
-from tautcut.ranks.sharding import Hierarchy, divided, shard_graph
+from tautcut.ranks.parts import divided
+from tautcut.ranks.rows import Rows
+from tautcut.ranks.sharding import Hierarchy, shard_graph
 from tautcut.records import RunRecord, append_record, read_records
 
 SHARDS = graphs.ROOT / "build" / "shards"
@@ -157,7 +159,7 @@ class Bench:
                 method = f"halo, {_told(hierarchy)} parts"
                 if not self.is_done(subject, method):
                     graph = graph or subject.graph()
-                    parts = divided(graph, hierarchy, rng=np.random.default_rng(0))
+                    parts = parts_of(graph, hierarchy)
                     self.write(subject, method, measures=halo_of(graph, parts, hierarchy))
 
     def model(self) -> None:
@@ -242,6 +244,13 @@ def _measures(sharded: ShardedGraph, n_clusters: int, facts: dict[str, Any], bar
         "peak_gb_rank_0": peaks[0], "peak_gb": max(peaks), "peak_gb_others": max(peaks[1:], default=0.0),
         "foreseen_gb": max(foreseen), **({} if math.isnan(bare) else {"idle_gb": bare}),
     }  # fmt: skip
+
+
+def parts_of(graph: Graph, hierarchy: Hierarchy) -> np.ndarray:
+    """The part of each vertex, as `tautcut shard` divides a graph that is in memory."""
+    with tempfile.TemporaryDirectory() as folder:
+        rows, rng = Rows.of(graph), np.random.default_rng(0)
+        return divided(rows, hierarchy, folder=Path(folder), room=memory.for_work(), rng=rng).astype(np.int64)
 
 
 def halo_of(graph: Graph, parts: np.ndarray, hierarchy: Hierarchy) -> dict[str, float]:
