@@ -148,6 +148,11 @@ def test_a_part_without_vertices(tmp_path, monkeypatch):
     assert found.energy == pytest.approx(MTVClustering(3, affinity="precomputed").fit(path).energy_)
 
 
+def test_the_coarse_graph_of_ranks_keeps_the_energy():
+    done = torchrun(3, str(Path(__file__).with_name("coarsening.py")))
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
 def test_one_cluster_and_no_edges(tmp_path):
     lonely = Graph.from_edges(np.zeros((0, 2), int), n_vertices=8)
     shard_graph(lonely, (2,), tmp_path / "lonely.shards", rng=np.random.default_rng(0))
