@@ -1,6 +1,7 @@
 """A run over many ranks, as each of them runs it: a start by way of a coarse graph on rank 0, Algorithm 1 over all
 ranks, moves of single vertices, and the labels of each part on disk; a checkpoint after each stage, and now and then in
-between. No array on a rank is as long as the whole graph. All ranks take the same steps.
+between. A rank holds its own part, and rank 0 the coarse graph, which is all of a small one. All ranks take the same
+steps.
 """
 
 from __future__ import annotations
@@ -133,7 +134,7 @@ class RankRun:
                 return dict(found.facts)
         self._world.together(self._foresee_memory)
         problem, smallest, found = self._started(found)
-        partition, facts, found = self._solved(problem, found)
+        partition, facts = self._solved(problem, found)
         self._mark("solve")
         partition = self._refined(problem, partition, smallest)
         self._mark("refine")
@@ -217,10 +218,10 @@ class RankRun:
 
     # ------------------------------------------------------------ Algorithm 1
 
-    def _solved(self, problem: DividedProblem, found: Checkpoint) -> tuple[Partition, dict[str, Any], Checkpoint]:
+    def _solved(self, problem: DividedProblem, found: Checkpoint) -> tuple[Partition, dict[str, Any]]:
         """The best partition of Algorithm 1, and the facts about its run."""
         if found.stage == SOLVED:
-            return problem.partition(found.arrays["labels"].astype(np.int64)), dict(found.facts["run"]), found
+            return problem.partition(found.arrays["labels"].astype(np.int64)), dict(found.facts["run"])
         is_free = not problem.is_labelled.all()
         is_trivial = problem.n_clusters == 1 or not self._graph.whole.n_edges
         if is_trivial or not self._world.gather(np.array([float(is_free)])).any():
@@ -232,7 +233,7 @@ class RankRun:
             SOLVED, {"lam": problem.lam.tolist(), "run": facts}, {"labels": partition.labels.astype(np.int32)}
         )  # fmt: skip
         self._checkpoints.save(after)
-        return partition, facts, after
+        return partition, facts
 
     def _iterated(self, problem: DividedProblem, found: Checkpoint) -> tuple[Partition, dict[str, Any]]:
         plan, world = self._asked.plan, self._world
