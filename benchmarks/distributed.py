@@ -98,15 +98,18 @@ class Bench:
         self.commit = options.commit or commit_of_code()
         self._done: set[tuple[Any, ...]] = set()
         if options.out.is_file() and not options.fresh:
-            self._done = {(one.data, one.method, one.seed, one.commit) for one in read_records(options.out)}
+            self._done = {(one.data, one.method, one.seed, one.commit, *_how(one)) for one in read_records(options.out)}
         self._bare: dict[tuple[int, int], float] = {}  # GB of an idle rank, by R and the number of ranks
 
     def is_done(self, subject: Subject, method: str, seed: int = 0) -> bool:
-        return (subject.name, method, seed, self.commit) in self._done
+        how = f"{self.options.threads}", self.options.device
+        return (subject.name, method, seed, self.commit, *how) in self._done
 
     def write(self, subject: Subject, method: str, seed: int = 0, **outcome: Any) -> None:
         blank = {**FAILED, "seconds": 0.0, "status": "Done."}
-        settings = {"n_clusters": subject.n_clusters, "threads": self.options.threads}
+        settings = {
+            "n_clusters": subject.n_clusters, "threads": self.options.threads, "device": self.options.device,
+        }  # fmt: skip
         record = RunRecord(
             data=subject.name, method=method, settings=settings, seed=seed, n_labelled=0, **{**blank, **outcome},
             **surroundings({"torch"}, self.commit),
@@ -225,6 +228,7 @@ class Bench:
             command = [
                 "env", f"NUMBA_NUM_THREADS={threads}", f"OMP_NUM_THREADS={threads}", sys.executable, "-m", "tautcut",
                 "cluster", str(sharded.path), "-k", str(n_clusters), "--out", str(out), "--seed", str(seed), "--quiet",
+                "--device", self.options.device,
             ]  # fmt: skip
             reason, seconds = run_apart(command, self.options.limit)
             return reason, seconds, None if reason else dict(ShardedLabels.open(out).facts)
@@ -236,7 +240,7 @@ def _measures(sharded: ShardedGraph, n_clusters: int, facts: dict[str, Any], bar
 
     names = ("seconds_per_iteration", "wire_share", "waiting_share", "bytes_per_iteration", "gathers_per_iteration")
     peaks = [one / 1e9 for one in facts["peak_bytes"]]
-    foreseen = [bytes_of_rank(one, n_clusters, "float32") / 1e9 for one in sharded.parts]
+    foreseen = [bytes_of_rank(sharded, rank, n_clusters, "float32") / 1e9 for rank in range(sharded.n_parts)]
     return {
         "ranks": sharded.n_parts, "n_vertices": sharded.whole.n_vertices, "n_directed_edges": 2 * sharded.whole.n_edges,
         "halo_share": sharded.halo_share, **{name: facts[name] for name in names if name in facts},
@@ -279,7 +283,7 @@ def halo_of(graph: Graph, parts: np.ndarray, hierarchy: Hierarchy) -> dict[str, 
 
 def page(records: list[RunRecord], of_gpu: list[RunRecord]) -> str:
     """docs/results/distributed.md, from the records of these runs and of one GPU."""
-    newest = list({(one.data, one.method, one.seed): one for one in records}.values())
+    newest = list({(one.data, one.method, one.seed, _machine(one), *_how(one)): one for one in records}.values())
     sections = [
         _scaling(newest, "strong", "## Strong scaling", "One graph over more and more ranks."),
         _scaling(newest, "weak", "## Weak scaling", "As many points for each rank: at best the time stays."),
@@ -292,14 +296,26 @@ def page(records: list[RunRecord], of_gpu: list[RunRecord]) -> str:
     return "\n\n".join(["# Many machines", _circumstances(newest), intro, *filter(None, sections)]) + "\n"
 
 
+def _machine(record: RunRecord) -> str:
+    machine = record.machine
+    return f"{machine.get('processor') or machine['platform']}, {machine['cpus']} cores"
+
+
+def _how(record: RunRecord) -> tuple[str, str]:
+    """The threads of each rank, and what it computes on."""
+    return f"{record.settings['threads']}", record.settings.get("device", "cpu")
+
+
 def _circumstances(records: list[RunRecord]) -> str:
     if not records:
         return "Nothing is recorded yet."
-    last, commits = records[-1], dict.fromkeys(one.commit or "unknown" for one in records)
-    machine = last.machine
+    last_of = {_machine(one): one for one in sorted(records, key=lambda one: one.created)}
+    commits = dict.fromkeys(one.commit or "unknown" for one in records)
     return "\n".join([
-        f"- machine: {machine.get('processor') or machine['platform']}, {machine['cpus']} cores, {machine['platform']}",
-        f"- versions: {', '.join(f'{name} {version}' for name, version in sorted(last.versions.items()))}",
+        *(
+            f"- machine: {name}; {', '.join(f'{name} {version}' for name, version in sorted(one.versions.items()))}"
+            for name, one in last_of.items()
+        ),
         f"- commit: {', '.join(commits)}",
         f"- last run: {max(one.created for one in records)}",
     ])  # fmt: skip
@@ -318,50 +334,64 @@ def _ranks(record: RunRecord) -> int:
 
 def _scaling(records: list[RunRecord], part: str, title: str, what: str) -> str:
     mine = _of(records, part)
-    if part == "weak":
-        mine.sort(key=_ranks)
     if not mine:
         return ""
-    alone = {one.data: one.measures["seconds_per_iteration"] for one in mine if _ranks(one) == 1 and one.sizes}
-    if part == "weak":  # of one rank's points, whatever the others are called
-        alone = {two.data: alone[one.data] for one in mine if one.data in alone for two in mine if _kind(one, two)}
+    names = [*dict.fromkeys(one.data for one in mine)]
+    mine.sort(key=lambda one: (0 if part == "weak" else names.index(one.data), _setting(one), _ranks(one)))
+    alone = {
+        (_kind(one), _setting(one)): one.measures["seconds_per_iteration"] for one in mine
+        if _ranks(one) == 1 and one.sizes
+    }  # fmt: skip
     rows = []
     for one in mine:
         if not one.sizes:
-            rows.append([one.data, _marked(one), *["–"] * 9, one.status])
+            rows.append([one.data, _on(one), _marked(one), *["–"] * 9, one.status])
             continue
         m = one.measures
-        before = alone.get(one.data)
+        before = alone.get((_kind(one), _setting(one)))
         rows.append([
-            one.data, _marked(one), f"{1e3 * m['seconds_per_iteration']:.1f}",
+            one.data, _on(one), _marked(one), f"{1e3 * m['seconds_per_iteration']:.1f}",
             f"{1e3 * m['fastest']:.1f} – {1e3 * m['slowest']:.1f} ({m['runs']:.0f})",
             f"{before / m['seconds_per_iteration']:.2f}" if before else "–", f"{m['wire_share']:.1%}",
             f"{m['waiting_share']:.1%}", f"{m['bytes_per_iteration'] / 1e3:,.0f}", f"{m['gathers_per_iteration']:.2f}",
             f"{m['halo_share']:.3f}", f"{one.energy:.4f}", f"{one.seconds:.1f}",
         ])  # fmt: skip
     head = [
-        "graph", "ranks", "ms per iteration", "range (runs)", "one rank's time as a multiple of it", "on the wire",
-        "waiting", "kB sent per iteration", "gathers per iteration", "ghosts per vertex", "(P)", "seconds in all",
+        "graph", "each rank has", "ranks", "ms per iteration", "range (runs)", "one rank's time as a multiple of it",
+        "on the wire", "waiting", "kB sent per iteration", "gathers per iteration", "ghosts per vertex", "(P)",
+        "seconds in all",
     ]  # fmt: skip
-    cpus, threads = mine[-1].machine["cpus"], mine[-1].settings["threads"]
     said = (
-        f"{what} Every rank has {threads} thread{'s' * (threads > 1)}; the machine has {cpus} cores. † More ranks than "
-        "that share them: such a row says nothing of speed, and its waiting is for a core. An iteration is an inner "
-        "one of Algorithm 1, with its look at F; the kernels are compiled before, and the first iteration reads them "
-        "from the disk. On the wire is the time in which not even the slowest rank computes, waiting that of the rank "
-        "that waits longest for the slowest; both, and the bytes, are of the rank with most. The run in the middle is "
-        f"told, of {REPEATS} where it took less than {SHORT:g} s."
+        f"{what} † More ranks than the machine has cores or GPUs for share them: such a row says nothing of speed, and "
+        "its waiting is for a core. An iteration is an inner one of Algorithm 1, with its look at F; the kernels are "
+        "compiled before, and the first iteration reads them from the disk. On the wire is the time in which not even "
+        "the slowest rank computes, waiting that of the rank that waits longest for the slowest; both, and the bytes, "
+        f"are of the rank with most. The run in the middle is told, of {REPEATS} where it took less than {SHORT:g} s."
     )
     return "\n\n".join([title, said, _table(head, rows)])
 
 
-def _kind(one: RunRecord, other: RunRecord) -> bool:
-    """Whether two weak runs have as many points per rank."""
-    return one.method.rsplit(", ", 1)[0] == other.method.rsplit(", ", 1)[0]
+def _setting(record: RunRecord) -> tuple[str, ...]:
+    """What the runs have alike whose times are compared."""
+    return (*_how(record)[::-1], _machine(record))
+
+
+def _on(record: RunRecord) -> str:
+    """What each rank has of the machine."""
+    threads, device = _how(record)
+    cpus = record.machine["cpus"]
+    return "a GPU" if device == "cuda" else f"{threads} thread{'s' * (threads != '1')} of {cpus} cores"
+
+
+def _kind(record: RunRecord) -> str:
+    """The graph of a run; of a weak one, how many points each rank has."""
+    return record.method.rsplit(", ", 1)[0] if record.method.startswith("weak") else record.data
 
 
 def _marked(record: RunRecord) -> str:
-    return f"{_ranks(record)}{' †' * (_ranks(record) * record.settings['threads'] > record.machine['cpus'])}"
+    threads, device = _how(record)
+    n_ranks, has = _ranks(record), 1 if device == "cuda" else record.machine["cpus"] // int(threads)
+    return f"{n_ranks}{' †' * (n_ranks > has)}"
 
 
 def _memory(records: list[RunRecord]) -> str:
@@ -534,6 +564,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--sizes", type=int, nargs="+", help="points of mixtures; of weak and memory, for each rank")
     parser.add_argument("--graphs", nargs="+", help=f"names, or how they begin: {', '.join(graphs.GRAPHS)}")
     parser.add_argument("--ranks", type=int, nargs="+", help="numbers of ranks")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="of each rank; one GPU is shared")
     parser.add_argument("--threads", type=int, default=1, help="of each rank")
     parser.add_argument("--seeds", type=int, default=SEEDS_OF_ANSWERS, help="of answers")
     parser.add_argument("--repeats", type=int, default=REPEATS, help="runs, of which the one in the middle is told")

@@ -97,7 +97,7 @@ def test_work_that_would_not_fit_is_refused_before_it_begins(work, told):
 
 def test_the_sentence_holds_the_sum_of_the_page():
     plan = Plan(dtype="mixed")
-    need = plan.bytes_of_fit(RING, 300)
+    need = plan.bytes_of_fit(RING.n_vertices, RING.indices.size, 300)
     assert need == 1200 * (96 + 2 * 300) + 600 * 48 * 300
     told = rf"300 clusters of 600 vertices with 600 edges would take {need / 2**20:.1f} MiB of memory"
     with memory.limited(10**6), pytest.raises(NotEnoughMemoryError, match=told):
@@ -125,7 +125,7 @@ for dtype in ("mixed", "float32"):
     time.sleep(0.5)  # for threads that still wait with its arrays
     before = forget_peak()
     model.fit(large)
-    print(Plan(dtype=dtype).bytes_of_fit(large, R) / 2**20, peak_since(before))
+    print(Plan(dtype=dtype).bytes_of_fit(large.n_vertices, large.indices.size, R) / 2**20, peak_since(before))
 """
 
 

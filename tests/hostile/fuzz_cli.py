@@ -33,7 +33,8 @@ from hostile.specimens import SPECIMENS, SUFFIXES, TEXTS
 LIMITS = Limits(seconds=60, memory=3 * 2**30)
 WAYS = {"mutated": 42, "crafted": 25, "odd": 3, "renamed": 5, "valid": 20, "packed": 5}
 PACKERS = {".gz": lambda raw: gzip.compress(raw, mtime=0), ".bz2": bz2.compress, ".xz": lzma.compress}
-COMMANDS = {"cluster": 6, "classify": 3, "graph": 3, "suggest": 1, "next": 2}
+COMMANDS = {"cluster": 6, "classify": 3, "graph": 3, "suggest": 1, "next": 2, "shard": 2}
+UNGROUPED = ("graph", "shard")  # commands that look for no partition, and take no options about it
 TABLES = (".csv", ".csv", ".tsv", ".json", ".npy", ".parquet")
 GRAPHS = (".npz", ".mtx", ".edges", ".graphml", ".graph")
 HAS_LABELS = (".csv", ".tsv", ".parquet", ".graphml", ".xlsx", ".h5ad")  # in a column named label
@@ -201,13 +202,15 @@ def tame(draw: Random, path: Path, suffix: str) -> list[str]:
         arguments += ["--report", "page.html"] if draw.random() < 0.4 else []
     if command == "graph" and draw.random() < 0.7:
         arguments += ["--out", "graph" + draw.choice(GRAPHS)]
+    if command == "shard":
+        arguments += ["--parts", draw.choice(["1", "2", "3", "2x2"]), "--out", "parts.shards"]
     if command == "suggest":
         arguments += ["--max", "4"]
     if command == "next":
         arguments += ["--n-points", draw.choice(["1", "3"])]
         arguments += ["--labels", labelling(path.parent / "labels.csv", "id,label\n1,a\n2,b\n")] * (draw.random() < 0.3)
         arguments += ["--out", "ask.csv"] if draw.random() < 0.5 else []
-    if command != "graph":
+    if command not in UNGROUPED:
         arguments += ["--balance", "volume"] if draw.random() < 0.15 else []
         arguments += ["--must-link", labelling(path.parent / "links.csv", "1,2\n3,5\n")] if draw.random() < 0.1 else []
     arguments += [word for option in TAME for word in option.drawn(draw)]
@@ -236,7 +239,11 @@ def wild(draw: Random, path: Path, suffix: str) -> list[str]:
         arguments += ["--out", odd_out(draw, path, draw.choice(["ask.csv", "ask.tsv", "ask.json"]))]
     if command == "graph" and draw.random() < 0.6:
         arguments += ["--out", odd_out(draw, path, "graph" + draw.choice((*GRAPHS, ".csv")))]
-    if command != "graph":
+    if command == "shard":
+        arguments += ["--parts", draw.choice((*WILD_NUMBERS, "2x2", "1x1x2", "x2", "0x2", "9999x9999", "٢"))]
+        arguments += ["--out", odd_out(draw, path, draw.choice(["parts.shards", "parts", ".shards"]))]
+        arguments += ["--n-vertices", draw.choice(WILD_NUMBERS)] if draw.random() < 0.2 else []
+    if command not in UNGROUPED:
         arguments += ["--must-link", odd_links(draw, path.parent)] if draw.random() < 0.15 else []
         arguments += [word for option in WILD_GROUPING for word in option.drawn(draw)]
     if command == "suggest" or "auto" in arguments:
@@ -400,7 +407,9 @@ def _digest(path: Path) -> str:
 
 
 def problem_of_output(path: Path) -> str | None:
-    """What is wrong about a file that was written."""
+    """What is wrong about a file that was written, or a folder of shards."""
+    if path.is_dir():
+        return problem_of_shards(path)
     raw = path.read_bytes()
     if CANARY.encode() in raw or np.full(3, 424242.0).tobytes() in raw:
         return "it holds what is in another file"
@@ -416,6 +425,22 @@ def problem_of_output(path: Path) -> str | None:
     except (ValueError, csv.Error) as error:
         return repr(error)
     return None
+
+
+def problem_of_shards(path: Path) -> str | None:
+    from tautcut import ShardedGraph
+    from tautcut.errors import InputError
+
+    held = [one for one in path.rglob("*") if one.is_file()]
+    if any(CANARY.encode() in one.read_bytes() for one in held):
+        return "it holds what is in another file"
+    try:
+        graph = ShardedGraph.open(path)
+        parts = [graph.part(number) for number in range(graph.n_parts)]
+    except InputError as error:
+        return repr(error)
+    own = np.sort(np.concatenate([part.vertices for part in parts]))
+    return None if np.array_equal(own, np.arange(graph.whole.n_vertices)) else "its parts are not the whole"
 
 
 def problem_of_table(text: str, separator: str) -> str | None:

@@ -1,6 +1,6 @@
-"""Kills of runs over many processes: at random moments all of them are killed by SIGKILL, or one rank, and the same
-command is given again until it ends. What must hold: it ends, and with the energy of a run that nobody disturbed,
-within 0.1 %.
+"""Kills of runs over many processes: at random moments of each stage all of them are killed by SIGKILL, or one rank,
+and the same command is given again until it ends. What must hold: it ends, and with the energy of a run that nobody
+disturbed, within 0.1 %.
 
     python tests/hostile/ranks.py --kills 30 [--record]
 """
@@ -31,9 +31,9 @@ from tautcut.records import RunRecord, append_record, circumstances
 ROOT = Path(__file__).resolve().parents[2]
 RECORDS = ROOT / "docs" / "results" / "fuzz.jsonl"  # beside those of the fuzzers
 _MOST = 1.001  # times the energy of a run that nobody disturbed
-_LATEST = 0.9  # of the time that such a run takes, in which a kill comes
 _ENDING = 300  # seconds that a run may take
-STAGES = ("Going on", "A coarse graph", "Algorithm 1", "Labels:")
+SAID = ("", "A coarse graph", "Algorithm 1", "Algorithm 1")  # what rank 0 says before each of STAGES,
+STAGES = ("before", "search of the coarse graph", "Algorithm 1", "moves and labels")
 
 
 def main() -> None:
@@ -50,11 +50,12 @@ def main() -> None:
         run(folder, "warm")
         start = time.monotonic()
         run(folder, "calm")
-        seconds, energy = time.monotonic() - start, ShardedLabels.open(folder / "calm").energy
-        say(f"A run takes {seconds:.1f} s and ends at {energy:.6f}.")
+        seconds, calm = time.monotonic() - start, ShardedLabels.open(folder / "calm")
+        energy, spans = calm.energy, spans_of(calm, seconds)
+        say(f"A run takes {seconds:.1f} s and ends at {energy:.6f}; its stages: {spans}.")
         stages, worst = Counter[str](), 0.0
         for seed in range(asked.first, asked.first + asked.kills):
-            stage, found = killed(folder, f"k{seed}", random.Random(seed), seconds)
+            stage, found = killed(folder, f"k{seed}", random.Random(seed), spans, seed % len(STAGES))
             stages[stage] += 1
             worst = max(worst, found / energy)
             say(f"{seed}: killed at {stage!r}, ended at {found:.6f}")
@@ -90,15 +91,27 @@ def start(folder: Path, out: str, log) -> subprocess.Popen:
     return subprocess.Popen(command, cwd=folder, env=variables, stdout=log, stderr=log, start_new_session=True)
 
 
-def killed(folder: Path, out: str, draw: random.Random, seconds: float) -> tuple[str, float]:
-    """Kill a run at a random moment, all of it or one of its ranks, and have it end; its stage then, and its energy."""
+def spans_of(calm: ShardedLabels, seconds: float) -> list[tuple[float, float]]:
+    """When each stage begins and ends, in seconds after what is said before it."""
+    of = calm.facts["seconds"]
+    solved = of["solve"]
+    return [(0.0, seconds - sum(of.values())), (0.0, of["start"]), (0.0, solved), (solved, solved + of["refine"])]
+
+
+def killed(
+    folder: Path, out: str, draw: random.Random, spans: list[tuple[float, float]], stage: int
+) -> tuple[str, float]:
+    """Kill a run at a random moment of a stage, all of it or one of its ranks, and have it end; how it was killed, and
+    its energy.
+    """
     path = folder / f"{out}.log"
     with path.open("a") as log:
         process = start(folder, out, log)
-        time.sleep(draw.uniform(0.0, _LATEST * seconds))
+        while SAID[stage] not in path.read_text() and process.poll() is None:
+            time.sleep(0.002)
+        time.sleep(draw.uniform(*spans[stage]))
         is_whole = draw.random() < 0.5
-        said = path.read_text()
-        stage = next((one for one in reversed(STAGES) if one in said), "before")
+        is_late = "Labels:" in path.read_text()
         if is_whole:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -110,7 +123,8 @@ def killed(folder: Path, out: str, draw: random.Random, seconds: float) -> tuple
             assert process.wait(_ENDING) == 0, path.read_text()[-3000:]
     if is_whole:
         run(folder, out)
-    return f"{stage}, {'all' if is_whole else 'one'}", ShardedLabels.open(folder / out).energy
+    how = "after the end" if is_late else f"{STAGES[stage]}, {'all' if is_whole else 'one'}"
+    return how, ShardedLabels.open(folder / out).energy
 
 
 if __name__ == "__main__":

@@ -156,16 +156,14 @@ class ShardedCommand:
 
     def _start_ranks(self, graph: ShardedGraph, asked: Asked, out: Path, words: Sequence[str]) -> None:
         """Start a rank for each part, and wait for them; rank 0 prints what was found."""
-        from tautcut.ranks.checkpoints import is_finished, is_run_folder
+        from tautcut.ranks.checkpoints import in_use, is_finished, is_run_folder
         from tautcut.ranks.launch import run_ranks
         from tautcut.ranks.run import foresee_memory
 
         for rank in range(graph.n_parts):
             foresee_memory(graph, rank, asked, n_here=graph.n_parts)
         if is_run_folder(out) and not self.many.resume:
-            raise InputError(
-                f"'{out}' holds labels or the beginnings of them. Add --resume to go on, or choose a new folder."
-            )
+            raise InputError(in_use(out, "Add --resume to go on"))
         self.common.say(f"Starting {graph.n_parts} ranks ...")
         told = [self.name, str(graph.path), "--out", str(out), *words, *self._words()]
         try:

@@ -82,10 +82,15 @@ class Checkpoints:
         kept = {self._path(one["number"], self._world.rank) for one in self._kept}
         self._remove_all_but(kept)
 
-    def finish(self, facts: Mapping[str, Any]) -> None:
-        """Say that the labels are there, and remove what the run would have gone on from."""
-        self._kept = [{"number": self._number, "stage": DONE, "facts": dict(facts), "digests": []}]
+    def finish(self, facts: Mapping[str, Any], *, goes_on: bool = False) -> None:
+        """Say that the labels are there. What the run would have gone on from is removed, unless it `goes_on` when it
+        is started again.
+        """
+        done = {"number": self._number, "stage": DONE, "facts": dict(facts), "digests": []}
+        self._kept = [done, *(self._kept[:1] if goes_on else [])]
         self._world.together(self._write_manifest)
+        if goes_on:
+            return
         self._remove_all_but(set())
         self._world.barrier()
         if self._world.rank == 0:
@@ -108,7 +113,7 @@ class Checkpoints:
             )
             return f"'{folder}' holds other files ({strangers[0]}, ...). Choose a new folder." if strangers else []
         if not resume:
-            return f"'{folder}' holds labels or the beginnings of them. Add --resume to go on, or choose a new folder."
+            return in_use(folder, "Add --resume to go on")
         differences = [
             f"{name} was {content['run'].get(name)!r} and is {value!r} now"
             for name, value in self._identity.items()
@@ -118,7 +123,8 @@ class Checkpoints:
             return (
                 f"'{folder}' is of another run: {'; '.join(differences)}. Repeat it as it was, or choose a new folder."
             )
-        return list(content["checkpoints"])
+        entries = list(content["checkpoints"])
+        return entries[1:] or entries if entries and entries[0]["stage"] == DONE else entries
 
     def _write_manifest(self) -> None:
         if self._world.rank == 0:
@@ -179,6 +185,11 @@ def _digest(path: Path) -> int:
         while block := file.read(_BLOCK):
             found = zlib.crc32(block, found)
     return found
+
+
+def in_use(folder: Path, how: str) -> str:
+    """The sentence about a folder that a run is not to begin in, and how to go on in it."""
+    return f"'{folder}' holds labels or the beginnings of them. {how}, or choose a new folder."
 
 
 def is_finished(folder: Path) -> bool:

@@ -47,18 +47,23 @@ class Coarsened:
         return None if brought is None else np.concatenate(brought)
 
 
+def most_vertices(n_vertices: int, n_clusters: int) -> float:
+    """How many vertices a coarse graph may have."""
+    fewest, most = (max(one, _PER_CLUSTER * n_clusters) for one in _RANGE)
+    return _TOO_MANY * float(np.clip(_SHARE * n_vertices, fewest, most))
+
+
 def coarsened(problem: DividedProblem, groups: IntArray, *, seed: int) -> Coarsened:
     """Coarsen every part inside its `groups`, numbered from 0, and bring what is left to rank 0."""
     halo, shard = problem.halo, problem.shard
     world, whole = halo.world, shard.whole
-    wanted = np.clip(_SHARE * whole.n_vertices, max(_RANGE[0], _PER_CLUSTER * problem.n_clusters), None)
-    wanted = min(wanted, max(_RANGE[1], _PER_CLUSTER * problem.n_clusters))
+    most = most_vertices(whole.n_vertices, problem.n_clusters)
     rng = np.random.default_rng([seed, shard.number])
     heaviest = max(2.0, _HEAVIEST_SHARE * problem.total_mass / whole.mass_unit / problem.n_clusters)
     level = finest_level(_inner_graph(shard), problem.is_labelled)
     parent = np.arange(shard.n_own)
     for _ in range(_MAX_LEVELS):
-        if level.n_vertices <= _TOO_MANY * wanted * shard.n_own / whole.n_vertices:
+        if level.n_vertices <= most * shard.n_own / whole.n_vertices:
             break
         coarse, step = contract_matching(level, groups, heaviest=heaviest, rng=rng)
         if coarse.n_vertices > 0.95 * level.n_vertices:

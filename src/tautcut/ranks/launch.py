@@ -12,7 +12,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from tautcut.errors import EngineUnavailableError, InputError, PeerFailedError, RankLostError
-from tautcut.ranks.checkpoints import is_run_folder
+from tautcut.ranks.checkpoints import in_use, is_run_folder
 from tautcut.ranks.files import ShardedGraph
 from tautcut.ranks.results import ShardedLabels
 from tautcut.search.plan import Plan
@@ -137,7 +137,7 @@ def cluster_shards(
             str(checkpoint), "--quiet", *(["--resume"] if resume else []), *_prior_words(class_prior),
         ]  # fmt: skip
         if is_run_folder(folder) and not resume:
-            raise InputError(f"'{folder}' holds labels or the beginnings of them. Set resume=True, or choose another.")
+            raise InputError(in_use(folder, "Set resume=True to go on"))
         return run_ranks(graph, words, folder, ranks, is_silent=True)
     from tautcut.ranks.run import Asked, run_on_rank
 

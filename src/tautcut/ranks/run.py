@@ -25,15 +25,16 @@ from tautcut.checks import UNLABELLED
 from tautcut.errors import InputError
 from tautcut.graph.diagnostics import margins_of_rows
 from tautcut.kernels import devices
-from tautcut.kernels.cpu.rows import padded_width
+from tautcut.kernels.cpu.layout import grouped_order, permuted_part
+from tautcut.kernels.cpu.passes import row_width
 from tautcut.kernels.ranks.engine import RankKernels
 from tautcut.kernels.ranks.halo import Halo
 from tautcut.kernels.ranks.piece import piece_for
 from tautcut.kernels.ranks.world import World
 from tautcut.problem import Partition, Problem, lam_of_prior, shares_of_lam
 from tautcut.ranks.checkpoints import DONE, Checkpoint, Checkpoints
-from tautcut.ranks.coarse import Coarsened, coarsened
-from tautcut.ranks.files import PartFacts, ShardedGraph
+from tautcut.ranks.coarse import Coarsened, coarsened, most_vertices
+from tautcut.ranks.files import ShardedGraph
 from tautcut.ranks.moves import Moves
 from tautcut.ranks.problem import DividedProblem
 from tautcut.ranks.results import LABELS
@@ -50,6 +51,7 @@ STARTED, SOLVING, SOLVED = "started", "solving", "solved"
 # planes of F: four of the engine, the start, the copy that is the best so far, and the checkpoint.
 _BYTES_PER_EDGE = 72
 _PLANES = 7
+_DENSER = 2  # times as many neighbours as others has a coarse vertex
 
 _WHOLE = re.compile(r"-?\d{1,18}")
 
@@ -85,13 +87,19 @@ class Asked:
         }  # fmt: skip
 
 
-def bytes_of_rank(facts: PartFacts, n_clusters: int, dtype: str) -> int:
-    """The bytes that a rank with this part takes at its peak."""
+def bytes_of_rank(graph: ShardedGraph, rank: int, n_clusters: int, dtype: str) -> int:
+    """The bytes that a rank takes at its peak: rank 0 as it searches the coarse graph, or iterates, as any other."""
+    facts, whole = graph.parts[rank], graph.whole
     of_value = 8 if dtype == "float64" else 4
     of_dual = 2 if dtype == "mixed" else of_value
-    width = padded_width(n_clusters)
+    width = row_width(n_clusters, f"float{8 * of_value}")
     rows = facts.n_own + facts.n_ghosts
-    return facts.n_entries * (width * of_dual + _BYTES_PER_EDGE) + rows * width * _PLANES * of_value
+    own = facts.n_entries * (width * of_dual + _BYTES_PER_EDGE) + rows * width * _PLANES * of_value
+    if rank > 0:
+        return own
+    n_coarse = int(min(most_vertices(whole.n_vertices, n_clusters), whole.n_vertices))
+    n_entries = int(min(_DENSER * n_coarse / max(whole.n_vertices, 1), 1.0) * 2 * whole.n_edges)
+    return max(own, facts.n_entries * _BYTES_PER_EDGE + Plan().bytes_of_fit(n_coarse, n_entries, n_clusters))
 
 
 def foresee_memory(graph: ShardedGraph, rank: int, asked: Asked, *, n_here: int) -> None:
@@ -103,7 +111,7 @@ def foresee_memory(graph: ShardedGraph, rank: int, asked: Asked, *, n_here: int)
         return
     facts, n_clusters = graph.parts[rank], asked.n_clusters
     memory.foresee(
-        bytes_of_rank(facts, n_clusters, asked.plan.dtype), memory.for_work() // n_here,
+        bytes_of_rank(graph, rank, n_clusters, asked.plan.dtype), memory.for_work() // n_here,
         f"Rank {rank} of {graph.n_parts}, with {facts.n_own:,} vertices and {facts.n_entries:,} directed edges in "
         f"{n_clusters:,} clusters,",
         "Divide the graph into more parts and take more machines, or ask for fewer clusters.",
@@ -147,7 +155,7 @@ class RankRun:
         self._world.together(lambda: self._write(partition.labels, confidence))
         self._mark("write")
         facts["peak_bytes"] = self._world.gather(np.array([float(memory.peak())])).ravel().tolist()  # of each rank
-        self._checkpoints.finish(facts)
+        self._checkpoints.finish(facts, goes_on=facts["status"] == Status.INTERRUPTED.name)
         return facts
 
     def _foresee_memory(self) -> None:
@@ -229,6 +237,8 @@ class RankRun:
             facts: dict[str, Any] = {"status": Status.TRIVIAL.name, "n_iter": 0}
         else:
             partition, facts = self._iterated(problem, found)
+        if facts["status"] == Status.INTERRUPTED.name:
+            return partition, facts
         after = Checkpoint(
             SOLVED, {"lam": problem.lam.tolist(), "run": facts}, {"labels": partition.labels.astype(np.int32)}
         )  # fmt: skip
@@ -237,7 +247,7 @@ class RankRun:
 
     def _iterated(self, problem: DividedProblem, found: Checkpoint) -> tuple[Partition, dict[str, Any]]:
         plan, world = self._asked.plan, self._world
-        kernels = self._kernels(problem)
+        kernels = self._kernels(problem, found.arrays["labels"])
         state = self._first_state(problem, kernels, found)
         world.timings = type(world.timings)()
         began, saved_at, first = world.now, world.now, state.iterations
@@ -251,7 +261,8 @@ class RankRun:
                 state = replace(state, status=Status.INTERRUPTED)
             elif plan.stop.time_limit is not None and world.now - began > plan.stop.time_limit:
                 state = replace(state, status=Status.TIME_SPENT)
-            if state.status is None and world.now - saved_at >= self._asked.checkpoint_every:
+            is_due = state.status is None and world.now - saved_at >= self._asked.checkpoint_every
+            if is_due or state.status is Status.INTERRUPTED:
                 self._checkpoints.save(_checkpoint(problem, state, kernels))
                 saved_at = world.now
         shares = world.gather(np.array([world.timings.wire_share, world.timings.waiting_share, world.timings.n_bytes]))
@@ -265,14 +276,16 @@ class RankRun:
             "gathers_per_iteration": world.timings.n_gathers / n_iter,
         }  # fmt: skip
 
-    def _kernels(self, problem: DividedProblem) -> RankKernels:
-        plan = self._asked.plan
+    def _kernels(self, problem: DividedProblem, labels: Array) -> RankKernels:
+        """The engine of this rank, which has the vertices of a cluster side by side (decision 0064)."""
+        plan, shard, is_fixed = self._asked.plan, problem.shard, problem.is_labelled
+        order = grouped_order(shard, labels, problem.n_clusters * np.dtype(np.float32).itemsize)
+        if order is not None:
+            shard, is_fixed = permuted_part(shard, order), is_fixed[order]
         piece = self._world.together(
-            lambda: piece_for(
-                problem.shard, problem.lam, problem.is_labelled, device=plan.device, dtype=plan.dtype, world=self._world
-            )
+            lambda: piece_for(shard, problem.lam, is_fixed, device=plan.device, dtype=plan.dtype, world=self._world)
         )
-        return RankKernels(piece, self._halo, problem.lam, problem.median_mass)
+        return RankKernels(piece, self._halo, problem.lam, problem.median_mass, order=order)
 
     def _first_state(self, problem: DividedProblem, kernels: RankKernels, found: Checkpoint) -> State:
         """Algorithm 1 from the start, or from where it stood."""

@@ -111,19 +111,19 @@ class Plan:
         """The size of a value of F."""
         return 8 if self.dtype == "float64" else 4
 
-    def bytes_of_fit(self, graph: Graph, n_clusters: int) -> int:
+    def bytes_of_fit(self, n_vertices: int, n_entries: int, n_clusters: int) -> int:
         """The bytes that a fit takes at its peak on the processor, beside its graph (docs/memory.md)."""
         of_value = self.bytes_of_value
         of_dual = 2 if self.dtype == "mixed" else of_value
-        on_edges = graph.indices.size * (n_clusters * of_dual + _BYTES_PER_EDGE)
-        return on_edges + graph.n_vertices * n_clusters * _PLANES * of_value
+        on_edges = n_entries * (n_clusters * of_dual + _BYTES_PER_EDGE)
+        return on_edges + n_vertices * n_clusters * _PLANES * of_value
 
     def foresee_memory(self, graph: Graph, n_clusters: int) -> None:
         """Refuse, with the sum, what the processor's memory cannot hold; a GPU looks at its own."""
         if devices.resolved(self.device) == "cuda":
             return
         memory.foresee(
-            self.bytes_of_fit(graph, n_clusters), memory.for_work(),
+            self.bytes_of_fit(graph.n_vertices, graph.indices.size, n_clusters), memory.for_work(),
             f"{n_clusters:,} clusters of {graph.n_vertices:,} vertices with {graph.n_edges:,} edges",
             "Ask for fewer clusters or neighbours, take a sample, or use a machine with more.",
         )  # fmt: skip

@@ -16,6 +16,7 @@ from tautcut.algorithm.solver import steps
 from tautcut.algorithm.stopping import StopRule
 from tautcut.graph import Graph
 from tautcut.graph.shard import Shard, shards_of
+from tautcut.kernels.cpu import layout
 from tautcut.kernels.ranks.engine import RankKernels
 from tautcut.kernels.ranks.halo import Halo
 from tautcut.kernels.ranks.piece import CpuPiece
@@ -39,6 +40,8 @@ class Case:
     has_isolated: bool = False
     leaves_one_empty: bool = False  # the last rank owns nothing
     is_apart: bool = False  # no edges between parts
+    is_renamed: bool = False  # every rank has what another had
+    is_grouped: bool = False  # vertices lie by cluster
 
     def problem(self, rng: np.random.Generator, n: int = 240) -> Problem:
         upper = sp.triu(sp.random(n, n, 0.04, random_state=rng), 1)
@@ -71,11 +74,13 @@ class Case:
         parts = rng.integers(0, n_ranks, n)
         if self.leaves_one_empty and n_ranks > 1:
             parts[parts == n_ranks - 1] = 0
-        return parts
+        return n_ranks - 1 - parts if self.is_renamed else parts
 
 
 CASES = {
     "weights and masses": Case(4, is_weighted=True, has_masses=True),
+    "the same, ranks renamed": Case(4, is_weighted=True, has_masses=True, is_renamed=True),
+    "the same, by cluster": Case(4, is_weighted=True, has_masses=True, is_grouped=True),
     "plain": Case(4),
     "two clusters, tied": Case(2, is_tied=True),
     "given labels": Case(4, has_labels=True),
@@ -88,6 +93,7 @@ CASES = {
 
 def main(out: Path) -> None:
     world = World.join(timeout=120)
+    layout._CACHE_BYTES = layout._NEAR = 0  # every part is large, and its neighbours are far
     lines = []
     for name, case in CASES.items():
         rng = np.random.default_rng(3)
@@ -97,15 +103,21 @@ def main(out: Path) -> None:
         shard = list(shards_of(problem.graph, parts, world.size))[world.rank]
         halo = Halo(shard, world)
         divided = DividedProblem(halo, case.n_clusters, None, problem.labels[shard.vertices])
-        piece = CpuPiece(shard, divided.lam, divided.is_labelled, dtype=np.dtype("float64"))
-        kernels = RankKernels(piece, halo, divided.lam, divided.median_mass)
+        laid, is_fixed, order = shard, divided.is_labelled, None
+        if case.is_grouped:
+            order = layout.grouped_order(shard, start[shard.vertices].argmax(axis=1), 1)
+            assert order is not None
+            laid, is_fixed = layout.permuted_part(shard, order), is_fixed[order]
+        piece = CpuPiece(laid, divided.lam, is_fixed, dtype=np.dtype("float64"))
+        kernels = RankKernels(piece, halo, divided.lam, divided.median_mass, order=order)
         *_, state = steps(divided, start[shard.vertices], kernels, STOP)
         oracle = ReferenceKernels(problem)
         *_, expected = steps(problem, start, oracle, STOP)
         arrays, own = state.arrays, shard.vertices
         F, labels = kernels.memberships(arrays), kernels.harden(arrays)[0]
         apart = np.abs(F - oracle.memberships(expected.arrays)[own]).max(initial=0.0)
-        bar_apart = np.abs(halo.of(arrays.F_bar[: shard.n_own]) - arrays.F_bar[shard.n_own :]).max(initial=0.0)
+        bar = arrays.F_bar
+        bar_apart = np.abs(Halo(laid, world).of(bar[: laid.n_own]) - bar[laid.n_own :]).max(initial=0.0)
         others = int((labels != oracle.harden(expected.arrays)[0][own]).sum())
         told = world.gather(np.array([apart, bar_apart, others, state.iterations, state.tau, state.energy]))
         lines.append({
@@ -114,8 +126,8 @@ def main(out: Path) -> None:
             "iterations": expected.iterations,
             "lipschitz": abs(kernels.lipschitz / oracle.lipschitz - 1),
         })  # fmt: skip
-        is_free = ~halo.extended(divided.is_labelled)  # no engine needs the duals of a row that stays as it is
-        save_duals(out / f"{len(lines) - 1}-{world.rank}.npz", shard, arrays.P[:, : case.n_clusters], is_free)
+        is_free = ~Halo(laid, world).extended(is_fixed)  # no engine needs the duals of a row that stays as it is
+        save_duals(out / f"{len(lines) - 1}-{world.rank}.npz", laid, arrays.P[:, : case.n_clusters], is_free)
     if world.rank == 0:
         (out / "figures.json").write_text(json.dumps(lines, default=str))
     world.leave()

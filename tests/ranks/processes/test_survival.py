@@ -119,7 +119,7 @@ def test_a_rank_that_hangs_is_named(folder):
     run.end()
 
 
-def test_an_interrupt_leaves_the_best_so_far(folder):
+def test_an_interrupt_leaves_the_best_so_far_and_can_be_gone_on_from(folder, energy):
     run = Run(folder, "interrupted")
     run.wait_for("Algorithm 1: ")
     run.process.send_signal(signal.SIGINT)
@@ -127,6 +127,13 @@ def test_an_interrupt_leaves_the_best_so_far(folder):
     found = ShardedLabels.open(folder / "interrupted")
     assert found.status.name == "INTERRUPTED"
     assert np.bincount(found.joined()[1]).tolist() == list(found.sizes)
+    again = Run(folder, "interrupted")
+    assert again.end() == 0, again.said.read_text()[-2000:]
+    assert "Going on from a checkpoint: solving." in again.said.read_text()
+    done = ShardedLabels.open(folder / "interrupted")
+    assert done.status.name != "INTERRUPTED"
+    assert done.n_iter > found.n_iter
+    assert done.energy <= 1.001 * energy
 
 
 def test_neither_another_run_nor_a_torn_checkpoint_is_gone_on_from(folder, energy):

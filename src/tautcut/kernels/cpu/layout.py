@@ -1,13 +1,16 @@
-"""Where vertices lie in memory: whether neighbours are near each other, and a graph with its vertices in another order.
-Which order that is, others decide (decisions 0015 and 0054).
+"""Where vertices lie in memory: whether neighbours are near each other, and a graph, or a part of one, with its
+vertices in another order. Which order that is, others decide (decisions 0015 and 0054); of a part, it is here (0064).
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
 from tautcut.arrays import Array, FloatArray, IntArray
 from tautcut.graph import Graph
+from tautcut.graph.shard import Shard
 from tautcut.kernels.cpu.compiling import compiled
 from tautcut.kernels.cpu.sharing import even_shares, share
 
@@ -16,10 +19,10 @@ _NEAR = 0.05  # mean distance of neighbours, as a share of all vertices, that is
 _FEW = 64  # neighbours that are sorted by insertion
 
 
-def is_scattered(graph: Graph, row_bytes: int) -> bool:
+def is_scattered(graph: Graph | Shard, row_bytes: int) -> bool:
     """Whether rows of this size lie far from those of their neighbours, and are too many for a cache."""
-    n = graph.n_vertices
-    if graph.n_edges == 0 or n * row_bytes < _CACHE_BYTES:
+    n = graph.indptr.size - 1
+    if graph.indices.size == 0 or n * row_bytes < _CACHE_BYTES:
         return False
     places = even_shares(graph.indptr)
     distances = np.zeros(n)
@@ -29,15 +32,44 @@ def is_scattered(graph: Graph, row_bytes: int) -> bool:
 
 def permuted(graph: Graph, order: IntArray) -> Graph:
     """The graph with vertex order[k] in place k."""
-    rank = np.empty(order.size, np.int64)
-    rank[order] = np.arange(order.size)
+    return Graph(*_permuted_rows(graph, order, _places(order, order.size)), graph.masses[order])
+
+
+def permuted_part(shard: Shard, order: IntArray) -> Shard:
+    """The part with its own vertex order[k] in place k, and its ghosts as they were; the boundary has to stay first."""
+    places = _places(order, shard.n_local)
+    indptr, indices, weights = _permuted_rows(shard, order, places)
+    return replace(
+        shard, vertices=shard.vertices[order], indptr=indptr, indices=indices, weights=weights,
+        masses=shard.masses[order], sent=places[shard.sent].astype(np.int32),
+    )  # fmt: skip
+
+
+def grouped_order(shard: Shard, groups: IntArray, row_bytes: int) -> IntArray | None:
+    """A part's own vertices by their groups, the boundary's first; None where neighbours are near already, or few."""
+    if not is_scattered(shard, row_bytes):
+        return None
+    return np.lexsort((groups, np.arange(shard.n_own) >= shard.n_boundary))
+
+
+def _places(order: IntArray, n: int) -> IntArray:
+    """Where each vertex goes; those that the order does not name stay."""
+    places = np.arange(n)
+    places[order] = np.arange(order.size)
+    return places
+
+
+def _permuted_rows(graph: Graph | Shard, order: IntArray, places: IntArray) -> tuple[IntArray, Array, FloatArray]:
+    """The rows in this order, in CSR form, each neighbour by its new place."""
     indptr = np.concatenate([[0], np.cumsum(np.diff(graph.indptr)[order])])
     indices, weights = np.empty_like(graph.indices), np.empty_like(graph.weights)
     share(
-        _fill_rows, even_shares(indptr), graph.indptr, graph.indices, graph.weights, order, rank, indptr, indices,
+        _fill_rows, even_shares(indptr), graph.indptr, graph.indices, graph.weights, order, places, indptr, indices,
         weights,
     )  # fmt: skip
-    return Graph(indptr, indices, weights, graph.masses[order])
+    for one in (indptr, indices, weights):
+        one.setflags(write=False)  # as the arrays of a graph are: Numba compiles once for both
+    return indptr, indices, weights
 
 
 @compiled

@@ -65,6 +65,19 @@ class Passes(NamedTuple):
     tile: int
 
 
+def row_width(n_columns: int, dtype: str) -> int:
+    """The values that a row of F takes in memory."""
+    if n_columns <= SPECIALISED:
+        return padded_width(n_columns)
+    tile = _tile(dtype)
+    return -(-n_columns // tile) * tile
+
+
+def _tile(dtype: str) -> int:
+    """The values that are seen at a time of a row that is too long for registers."""
+    return _TILE_BYTES // np.dtype(dtype).itemsize
+
+
 @cache
 def passes_for(n_columns: int, has_unit_weights: bool, has_masses: bool, dtype: str) -> Passes:
     """The passes for R clusters, these weights and masses and this precision.
@@ -72,11 +85,10 @@ def passes_for(n_columns: int, has_unit_weights: bool, has_masses: bool, dtype: 
     Compiled at the first call, cached on disk.
     """
     logger.info("kernels for R = %d, %s: compiled now if this machine has not done so before", n_columns, dtype)
+    width = row_width(n_columns, dtype)
     if n_columns <= SPECIALISED:
-        width = padded_width(n_columns)
         return Passes(_specialised(width, has_unit_weights, has_masses, dtype), width, width)
-    tile = _TILE_BYTES // np.dtype(dtype).itemsize
-    return Passes(_tiled(tile, has_unit_weights, has_masses, dtype), -(-n_columns // tile) * tile, tile)
+    return Passes(_tiled(_tile(dtype), has_unit_weights, has_masses, dtype), width, _tile(dtype))
 
 
 @cache

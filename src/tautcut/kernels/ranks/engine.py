@@ -23,13 +23,17 @@ _FEWEST_CANDIDATES = 32  # at least so many for each
 
 
 class RankKernels:
-    """One rank of many: `Kernels` on the rows of its part."""
+    """One rank of many: `Kernels` on the rows of its part. The piece has the part's own vertices in this `order`, or,
+    where there is none, as they are.
+    """
 
     name = "rank"
 
-    def __init__(self, piece: Piece, halo: Halo, lam: FloatArray, median_mass: FloatArray) -> None:
+    def __init__(
+        self, piece: Piece, halo: Halo, lam: FloatArray, median_mass: FloatArray, *, order: IntArray | None = None
+    ) -> None:
         whole = halo.shard.whole
-        self._piece, self._halo, self._world = piece, halo, halo.world
+        self._piece, self._halo, self._world, self._order = piece, halo, halo.world, order
         self.weight_unit, self.unit = whole.weight_unit, whole.weight_unit / whole.mass_unit
         self._lam, self._median_mass = lam, median_mass / whole.mass_unit
         self._everything = whole.total_mass / whole.mass_unit
@@ -39,7 +43,10 @@ class RankKernels:
         self.lipschitz = _gradient_norm(halo)
 
     def allocate(self, F: Array) -> Any:
-        return self._piece.allocate(self._halo.extended(F))
+        rows = self._halo.extended(F)
+        if self._order is not None:
+            rows[: self._order.size] = F[self._order]
+        return self._piece.allocate(rows)
 
     def iterate(self, arrays: Any, scale: FloatArray, steps: StepSizes) -> None:
         piece = self._piece
@@ -124,10 +131,18 @@ class RankKernels:
             )  # fmt: skip
 
     def harden(self, arrays: Any) -> tuple[IntArray, FloatArray]:
-        return self._piece.labels(arrays), self._cut
+        return self._as_it_was(self._piece.labels(arrays)), self._cut
 
     def memberships(self, arrays: Any, *, previous: bool = False) -> Array:
-        return self._piece.rows(arrays, previous=previous)
+        return self._as_it_was(self._piece.rows(arrays, previous=previous))
+
+    def _as_it_was(self, rows: Array) -> Array:
+        """Rows of the piece in the order of the part."""
+        if self._order is None:
+            return rows
+        placed = np.empty_like(rows)
+        placed[self._order] = rows
+        return placed
 
 
 def _added(of_ranks: FloatArray) -> FloatArray:
