@@ -41,7 +41,7 @@ test: $(VENV)/.dev  ## lint, then the whole suite and the docstring examples, wi
 # What needs torch counts for coverage here, and here alone.
 test-interpreter: $(INTERPRETER_VENV)/.torch  ## what needs torch: the GPU's programs in Triton's interpreter, several processes
 	@mkdir -p build
-	@NUMBA_CACHE_DIR='$(CURDIR)/build/numba-interpreter' COVERAGE_FILE='$(CURDIR)/build/coverage-interpreter' \
+	@NUMBA_CACHE_DIR='$(CURDIR)/build/numba' COVERAGE_FILE='$(CURDIR)/build/coverage-interpreter' \
 		$(INTERPRETER_VENV)/bin/python -m pytest --cov --cov-config=tests/kernels/gpu/coverage.toml \
 		-n 2 --dist loadgroup tests/kernels/gpu tests/kernels/ranks tests/ranks/processes tests/docs/test_many_machines.py $(ARGS)
 
@@ -55,7 +55,7 @@ test-label-kills: $(VENV)/.dev  ## 100 kills of the labelling page (ARGS="--kill
 
 # Runs over several processes are killed, all of them or one, and have to end as if nothing had happened.
 test-rank-kills: $(INTERPRETER_VENV)/.torch  ## 30 kills of runs over many processes (ARGS="--kills 100 --first 1000")
-	@NUMBA_CACHE_DIR='$(CURDIR)/build/numba-interpreter' $(INTERPRETER_VENV)/bin/python tests/hostile/ranks.py $(ARGS)
+	@NUMBA_CACHE_DIR='$(CURDIR)/build/numba' $(INTERPRETER_VENV)/bin/python tests/hostile/ranks.py $(ARGS)
 
 fuzz: $(VENV)/.dev  ## fresh cases for the fuzzers: ARGS="--minutes 30"; one of them again: ARGS="--case cli:123"
 	@NUMBA_CACHE_DIR='$(CURDIR)/build/numba-fuzz' OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m hostile $(ARGS)
@@ -120,7 +120,8 @@ $(VENV)/.runtime: pyproject.toml | $(VENV)/.created
 
 # What is locked, checked by its hashes. Where the lock file does not fit (this platform or Python has no such wheel), what
 # pyproject.toml allows; but never where a hash is wrong.
-# pip compiles to bytecode on one core, which takes longer than all else it does: that is left to all of them.
+# pip compiles to bytecode on one core, which takes longer than all else it does: that is left to all of them, without the
+# tests of others.
 $(VENV)/.dev: pyproject.toml requirements/ci.txt | $(VENV)/.created
 	@echo 'Installing tautcut and its tests in $(VENV) (once) ...'
 	@mkdir -p build
@@ -132,12 +133,16 @@ $(VENV)/.dev: pyproject.toml requirements/ci.txt | $(VENV)/.created
 		echo 'requirements/ci.txt does not fit here (build/lock.log says why): installing what pyproject.toml allows.'; \
 		$(PIP) install --no-compile --editable '.[dev]'; \
 	fi
-	@$(BIN)/python -W ignore -m compileall -qq -j 0 $(VENV)/lib || true
+	@$(BIN)/python -W ignore -m compileall -qq -j 0 -x '/tests?/' $(VENV)/lib || true
 	@touch $@ $(VENV)/.runtime
 
-$(INTERPRETER_VENV)/.torch: pyproject.toml | $(INTERPRETER_VENV)/.created
-	@echo 'Installing tautcut, its tests, torch and Triton in $(INTERPRETER_VENV) (once) ...'
-	@$(INTERPRETER_VENV)/bin/python -m pip --quiet --disable-pip-version-check install '$(TORCH)' triton --editable '.[test]'
+# torch in an environment that has all of the other one by a line of a .pth file: half of the time, and the same versions.
+$(INTERPRETER_VENV)/.torch: $(VENV)/.dev | $(INTERPRETER_VENV)/.created
+	@echo 'Installing torch and Triton in $(INTERPRETER_VENV), beside what $(VENV) has (once) ...'
+	@site='import sysconfig; print(sysconfig.get_path("purelib"))'; \
+		echo "import site; site.addsitedir('$$($(BIN)/python -c "$$site")')" \
+		> "$$($(INTERPRETER_VENV)/bin/python -c "$$site")/tests.pth"
+	@$(INTERPRETER_VENV)/bin/python -m pip --quiet --disable-pip-version-check install --no-compile '$(TORCH)' triton
 	@touch $@
 
 $(VENV)/.docs: pyproject.toml | $(VENV)/.created

@@ -2,8 +2,9 @@
 few enough to be quick; a machine with a GPU may not have hypothesis, and the tests that are meant for it do without.
 And signals that are heard: a shell has what it runs in the background ignore them, and tests that interrupt would wait.
 And a compiler that is not watched: coverage looks at every call inside Numba, which takes half as long again for it.
-Files that take long begin first, so that no worker is left with one at the end; and coverage does not watch those that
-ask once more, at length, of lines that the tests of a room run too.
+Files that take long begin first, so that no worker is left with one at the end; and coverage, under which Python takes
+twice as long, does not watch those that ask once more, at length, of lines that the tests of a room run too, and of a
+test with many parameters the first two cases alone.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -79,6 +81,7 @@ UNWATCHED = (
     "docs/test_examples.py", "docs/test_tutorials.py", "estimators/test_edges.py", "estimators/test_sklearn_checks.py",
     "search/test_small.py", "theory",
 )  # fmt: skip
+WATCHED_CASES = 2  # of a test with parameters
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -92,8 +95,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     ranks = {TESTS / name: rank for rank, name in enumerate(LONGEST)}
     unwatched = {TESTS / name for name in UNWATCHED}
     items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
+    n_cases = Counter[str]()
     for item in items:
-        if not unwatched.isdisjoint((item.path, *item.path.parents)):
+        test = item.nodeid.partition("[")[0]
+        n_cases[test] += 1
+        if n_cases[test] > WATCHED_CASES or not unwatched.isdisjoint((item.path, *item.path.parents)):
             item.add_marker(pytest.mark.no_cover)
 
 

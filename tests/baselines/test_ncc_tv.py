@@ -275,7 +275,7 @@ AWKWARD = {
     "path": Graph.from_edges([(i, i + 1) for i in range(7)]),
     "star": Graph.from_edges([(0, i) for i in range(1, 8)]),
     "complete": Graph.from_any(np.ones((6, 6))),
-    "large star": Graph.from_edges([(0, i) for i in range(1, 250)]),
+    "large star": Graph.from_edges([(0, i) for i in range(1, 80)]),
     "a pair": Graph.from_edges([(0, 1)]),
     "weights far apart": Graph.from_edges([(0, 1), (1, 2), (2, 3), (3, 4)], [1e-150, 1e150, 1e-9, 1.0]),
 }
