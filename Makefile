@@ -43,7 +43,8 @@ test-interpreter: $(INTERPRETER_VENV)/.torch  ## what needs torch: the GPU's pro
 	@mkdir -p build
 	@NUMBA_CACHE_DIR='$(CURDIR)/build/numba' COVERAGE_FILE='$(CURDIR)/build/coverage-interpreter' \
 		$(INTERPRETER_VENV)/bin/python -m pytest --cov --cov-config=tests/kernels/gpu/coverage.toml \
-		-n 2 --dist loadgroup tests/kernels/gpu tests/kernels/ranks tests/ranks/processes tests/docs/test_many_machines.py $(ARGS)
+		-n 2 --dist loadfile --no-loadscope-reorder \
+		tests/kernels/gpu tests/kernels/ranks tests/ranks/processes tests/docs/test_many_machines.py $(ARGS)
 
 # Signals at random moments of commands, and every step of every output failing in turn; what happened is in the log.
 test-faults: $(VENV)/.dev  ## 100 kills and interrupts (ARGS="--kills 500 --first 1000"), and outputs that fail

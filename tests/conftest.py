@@ -74,7 +74,9 @@ LONGEST = (
     "kernels/cpu/test_compiling.py", "estimators/test_clustering.py", "baselines/test_ncc_tv.py",
     "search/test_links.py", "cli/test_label.py", "cli/test_masses.py", "search/test_driver.py", "search/test_layout.py",
     "search/test_clarity.py", "test_memory.py", "estimators/test_sklearn_checks.py", "hostile/test_fuzz_cli.py",
-    "hostile/test_pages.py", "estimators/test_edges.py",
+    "hostile/test_pages.py", "estimators/test_edges.py", "ranks/processes/test_runs.py",
+    "ranks/processes/test_survival.py", "kernels/ranks/test_parity.py", "kernels/gpu/test_engine.py",
+    "kernels/gpu/test_batch.py", "docs/test_many_machines.py", "kernels/gpu/test_fits.py",
 )  # fmt: skip
 # Theorems, examples and oracles: whole runs, whose every step has its own test in its room.
 UNWATCHED = (

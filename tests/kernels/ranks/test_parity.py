@@ -13,8 +13,6 @@ import pytest
 from kernels.ranks.parity import CASES
 from torchrun import torchrun
 
-pytestmark = pytest.mark.xdist_group("parity")
-
 PROGRAM = str(Path(__file__).with_name("parity.py"))
 
 

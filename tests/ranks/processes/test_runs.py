@@ -22,8 +22,6 @@ from tautcut.ranks.results import ShardedLabels
 from tautcut.ranks.sharding import shard_graph
 from torchrun import environment, torchrun
 
-pytestmark = pytest.mark.xdist_group("runs")
-
 
 def tautcut(*words: object, cwd: Path, timeout: float = 240) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tautcut", *map(str, words)]

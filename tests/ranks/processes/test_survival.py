@@ -25,8 +25,6 @@ from torchrun import environment
 
 OFTEN = ("--checkpoint", "0.01")  # at every outer step
 
-pytestmark = pytest.mark.xdist_group("survival")
-
 
 class Run:
     """A command on the sharded graph of digits, in a session of its own."""
