@@ -19,7 +19,9 @@ from tautcut.errors import InputError
 from tautcut.ranks import sharding
 from tautcut.ranks.files import ShardedGraph
 from tautcut.ranks.results import ShardedLabels
+from tautcut.ranks.run import bytes_of_rank
 from tautcut.ranks.sharding import shard_graph
+from tautcut.search.plan import Plan
 from torchrun import environment, torchrun
 
 
@@ -194,6 +196,15 @@ def test_memory_is_foreseen_before_it_is_taken(folder):
     assert "would take" in done.stderr
     assert "Divide the graph into more parts" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_rank_0_is_foreseen_with_the_coarse_graph_and_rows_as_they_lie_in_memory(folder):
+    graph = ShardedGraph.open(folder / "digits2.shards")
+    rank_0, rank_1 = (bytes_of_rank(graph, rank, 10, "float32") for rank in (0, 1))
+    whole = Plan().bytes_of_fit(graph.whole.n_vertices, 2 * graph.whole.n_edges, 10)  # few vertices are not coarsened
+    assert rank_0 > whole > rank_1
+    wide, wider = (bytes_of_rank(graph, 1, R, "float32") for R in (129, 160))
+    assert wide == wider > bytes_of_rank(graph, 1, 128, "float32")  # beyond 128 a row is whole tiles of 32
 
 
 def test_another_folder_or_none(folder, tmp_path):
