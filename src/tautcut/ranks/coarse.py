@@ -1,6 +1,6 @@
 """A graph that fits on one rank, made of one that does not: every rank coarsens its own part, and rank 0 gets the
-coarse graph of all. What is found there is projected to the parts. How far to coarsen is decided here; what to search
-for is not.
+coarse graph of all, its vertices in the order of the whole graph's: one that is not coarsened at all is that graph
+itself. What is found there is projected to the parts. How far to coarsen is decided here; what to search for is not.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from tautcut.arrays import Array, FloatArray, IntArray
 from tautcut.graph import Graph
 from tautcut.graph.shard import Shard
+from tautcut.kernels.cpu.layout import permuted
 from tautcut.kernels.cpu.moves import Level, contract_matching, finest_level
 from tautcut.ranks.problem import DividedProblem
 
@@ -29,13 +30,17 @@ class Coarsened:
     """A coarse graph of all parts: rank 0 has it, and every rank the places of its own vertices in its share of it."""
 
     graph: Graph | None
+    order: IntArray | None  # on rank 0: where each vertex of the graph is among those of all ranks, one after the other
     parent: IntArray
-    counts: IntArray  # the coarse vertices of each rank, one rank after the other
+    counts: IntArray  # the coarse vertices of each rank
 
     def projected(self, problem: DividedProblem, labels: IntArray | None) -> IntArray:
         """The labels of a rank's own vertices, from those of the coarse graph, which rank 0 has."""
-        world = problem.halo.world
-        shares = None if labels is None else np.split(labels.astype(np.int64), np.cumsum(self.counts)[:-1])
+        world, shares = problem.halo.world, None
+        if labels is not None and self.order is not None:
+            by_rank = np.empty(labels.size, np.int64)
+            by_rank[self.order] = labels
+            shares = np.split(by_rank, np.cumsum(self.counts)[:-1])
         mine = world.hand_out(shares, np.empty(int(self.counts[world.rank]), np.int64))
         return mine[self.parent]
 
@@ -44,7 +49,7 @@ class Coarsened:
         own = np.empty(int(self.counts[problem.halo.world.rank]), np.int64)
         own[self.parent] = values
         brought = problem.halo.world.bring(own)
-        return None if brought is None else np.concatenate(brought)
+        return None if brought is None else np.concatenate(brought)[self.order]
 
 
 def most_vertices(n_vertices: int, n_clusters: int) -> float:
@@ -73,7 +78,16 @@ def coarsened(problem: DividedProblem, groups: IntArray, *, seed: int) -> Coarse
         parent, level = step[parent], coarse
     counts = world.gather(np.array([float(level.n_vertices)])).astype(np.int64).ravel()
     graph = _on_rank_0(problem, level, parent, counts)
-    return Coarsened(graph, parent, counts)
+    order = _order_on_rank_0(problem, level.n_vertices, parent)
+    return Coarsened(None if graph is None or order is None else permuted(graph, order), order, parent, counts)
+
+
+def _order_on_rank_0(problem: DividedProblem, n_coarse: int, parent: IntArray) -> IntArray | None:
+    """The coarse vertices of all ranks by the lowest number in the whole graph of what is in them, on rank 0."""
+    lowest = np.full(n_coarse, problem.shard.whole.n_vertices, np.int64)
+    np.minimum.at(lowest, parent, np.asarray(problem.shard.vertices))
+    brought = problem.halo.world.bring(lowest)
+    return None if brought is None else np.argsort(np.concatenate(brought))
 
 
 def _on_rank_0(problem: DividedProblem, level: Level, parent: IntArray, counts: IntArray) -> Graph | None:

@@ -1,4 +1,6 @@
-"""A graph coarsened by its ranks, as a program that torchrun starts; it fails where (P) is not kept."""
+"""A graph coarsened by its ranks, as a program that torchrun starts; it fails where (P) is not kept, or where a graph
+that is small enough does not come to rank 0 as it is.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +36,13 @@ def main() -> None:
     inherited = made.inherited(problem, projected.labels)
     assert (inherited is None) == (world.rank > 0)
     assert inherited is None or np.array_equal(inherited, labels)
+    coarse._RANGE = (400, 400)
+    as_it_is = coarse.coarsened(problem, np.zeros(shard.n_own, np.int64), seed=0).graph
+    if as_it_is is not None:
+        assert np.array_equal(as_it_is.indptr, graph.indptr)
+        assert np.array_equal(as_it_is.indices, graph.indices)
+        assert np.array_equal(as_it_is.weights, graph.weights / shard.whole.weight_unit)
+        assert np.array_equal(as_it_is.masses, graph.masses / shard.whole.mass_unit)
     world.leave()
 
 
