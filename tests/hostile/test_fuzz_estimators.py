@@ -16,7 +16,7 @@ from hostile.sandbox import Sandbox
 from tautcut import Graph
 from tautcut.problem import Problem
 
-BLOCK, LAST = 20, 40
+BLOCK, LAST = 15, 30
 
 
 @pytest.fixture(scope="module")
