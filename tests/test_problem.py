@@ -213,3 +213,18 @@ def test_lambda_is_copied():
 def test_bad_input_is_refused_with_its_value(make, words):
     with pytest.raises(InputError, match=words):
         make()
+
+
+@given(graphs(), st.data())
+def test_what_is_outside_a_cluster_is_not_lost_beside_it(graph, data):
+    """Masses over many decades: m(A_rᶜ) is the sum of what is there, and no difference of larger sums."""
+    R = data.draw(st.integers(2, min(4, graph.n_vertices)))
+    rng = np.random.default_rng(data.draw(st.integers(0, 10**6)))
+    masses = 10.0 ** rng.uniform(-5, 5, graph.n_vertices)
+    labels = rng.permutation(np.arange(graph.n_vertices) % R)
+    found = Problem(graph.with_masses(masses), R).partition(labels)
+    W = graph.to_scipy().toarray()
+    for r in range(R):
+        inside = labels == r
+        balance = min((R - 1) * masses[inside].sum(), masses[~inside].sum())
+        assert found.terms[r] == pytest.approx(W[inside][:, ~inside].sum() / balance, rel=1e-12)

@@ -240,9 +240,17 @@ def balanced_terms(cut: FloatArray, masses: FloatArray, lam: FloatArray) -> Floa
     if masses.size == 1:
         return np.zeros(1)
     with np.errstate(over="ignore"):  # a cut of 1e300 for a share of 1e-300 is as good as infinite
-        balance = np.minimum(lam * masses, masses.sum() - masses)
+        balance = np.minimum(lam * masses, masses_outside(masses))
         terms: FloatArray = np.divide(cut, balance, out=np.full(masses.size, np.inf), where=balance > 0)
     return terms
+
+
+def masses_outside(masses: FloatArray) -> FloatArray:
+    """m(A_rᶜ) of each cluster, the masses of the others added up: taken off the whole, little would be left of them
+    beside a cluster that has nearly all of it.
+    """
+    before, after = np.cumsum(masses), np.cumsum(masses[::-1])[::-1]
+    return np.concatenate([[0.0], before[:-1]]) + np.concatenate([after[1:], [0.0]])
 
 
 def expected_masses(masses: FloatArray, shares: FloatArray) -> FloatArray:

@@ -10,7 +10,7 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from tautcut import Graph, MTVClustering
+from tautcut import Graph, MTVClustering, Problem, solve
 from tautcut.algorithm import prox
 from tautcut.algorithm.stopping import StopRule
 from tautcut.errors import CollapseWarning
@@ -96,3 +96,14 @@ def test_masses_over_hundreds_of_decades_warn_of_nothing(dtype):
         warnings.simplefilter("ignore", CollapseWarning)
         model.fit(path)
     assert np.isfinite(model.memberships_).all()
+
+
+@pytest.mark.parametrize("seed", [0, 6, 8, 11])
+def test_steps_beyond_the_precision_leave_rows_that_sum_to_one(seed):
+    """Clusters of next to no mass, whose steps no float32 holds."""
+    W = np.triu(10.0 ** np.random.default_rng(seed).uniform(-290, 290, (8, 8)), 1)
+    graph = Graph.from_any(W + W.T)
+    problem = Problem(graph.with_masses(graph.degrees), 4)
+    for dtype in ("float32", "float64"):
+        F = solve(problem, np.eye(4)[np.arange(8) % 4], dtype=dtype).memberships
+        np.testing.assert_allclose(F.sum(axis=1), 1.0, atol=1e-5)

@@ -125,6 +125,8 @@ class RowEngine:
         room = max(_CANDIDATES * SPECIALISED // max(R, SPECIALISED), _FEWEST_CANDIDATES)
         self._candidates = np.zeros((self._n_chunks, R, room), dtype)
         self._candidate_masses = np.zeros((0, 0, 0) if layout.is_even else self._candidates.shape)
+        # Weights and duals of a row add up to no more than all weights, which have mean 1: so nothing overflows.
+        self._largest = float(np.finfo(dtype).max) / (8.0 * (1.0 + layout.indices.size))
         work = self._indices.size * R
         self._n_threads = 1 if work < _SMALL else n_threads or affordable_threads(work, _LEAST_SHARE)
 
@@ -155,17 +157,23 @@ class RowEngine:
         R = self._n_columns
         step = delta * measures.E / measures.B
         arrays.columns[MEDIAN, :R] = measures.median
-        arrays.columns[ABOVE, :R] = step * self._lam
-        arrays.columns[TIE, :R] = step * measures.tie
-        arrays.columns[BELOW, :R] = -step
+        arrays.columns[ABOVE, :R] = self._representable(step * self._lam)
+        arrays.columns[TIE, :R] = self._representable(step * measures.tie)
+        arrays.columns[BELOW, :R] = -self._representable(step)
 
     def _prepare(self, arrays: CpuArrays, scale: FloatArray, steps: StepSizes) -> tuple[Array, Array]:
         """Tell the pass the step sizes of an iteration; where the next F and F̄ go."""
         R = self._n_columns
-        arrays.columns[SIGMA, :R] = steps.sigma * scale
-        arrays.columns[TAU, :R] = steps.tau * scale
+        arrays.columns[SIGMA, :R] = self._representable(steps.sigma * scale)
+        arrays.columns[TAU, :R] = self._representable(steps.tau * scale)
         arrays.steps[:] = steps.tau, steps.theta
         return _other(arrays.buffers[:2], arrays.F_k), _other(arrays.buffers[2:], arrays.F_bar)
+
+    def _representable(self, values: FloatArray) -> FloatArray:
+        """Values that stay finite in the engine's precision, whatever of a row they are multiplied with: clusters of
+        next to no mass have steps beyond it.
+        """
+        return np.clip(values, -self._largest, self._largest)
 
     def _run(
         self, command: int, arrays: CpuArrays, *, F_next: Array | None = None, bar_next: Array | None = None,

@@ -235,7 +235,7 @@ def _project(x: Any, width: int, ones: Any, nothing: Any, one: Any) -> Any:
     support = one - one
     for _ in range(width):
         t = spread(threshold, x)
-        count = total(where_greater(x, t, ones, nothing))
+        count = max(total(where_greater(x, t, ones, nothing)), one)
         threshold = (total(where_greater(x, t, x, nothing)) - one) / count
         if count == support:
             break
