@@ -510,6 +510,14 @@ def test_lists_in_parquet_are_left_out(tmp_path):
     assert data.others()["s"][0] == ""
 
 
+def test_lists_over_which_arrow_ends_the_process_are_a_sentence(tmp_path, monkeypatch):
+    _parquet(tmp_path / "a.parquet", x=np.arange(9.0), s=[[1, 2]] * 9)
+    (tmp_path / "dies.py").write_text("import os\nos.abort()\n")
+    monkeypatch.setattr("tautcut.formats.footer.__file__", str(tmp_path / "dies.py"))
+    with pytest.raises(InputError, match="cannot be read as a Parquet file: its reader ended by 6"):
+        read(tmp_path / "a.parquet")
+
+
 def test_a_cell_at_the_end_of_a_sheet(tmp_path):
     openpyxl = pytest.importorskip("openpyxl")
     pytest.importorskip("python_calamine")

@@ -444,6 +444,7 @@ def problem_of_shards(path: Path) -> str | None:
 
 
 def problem_of_table(text: str, separator: str) -> str | None:
+    csv.field_size_limit(2**30)  # a name of any length is one
     head, *rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     if not rows or {len(row) for row in rows} != {len(head)}:
         return "an uneven table"

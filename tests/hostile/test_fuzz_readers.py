@@ -14,6 +14,7 @@ from hostile.specimens import SPECIMENS
 from tautcut import formats
 
 BLOCK, LAST = 100, 400
+FOUND = [7019190]  # numbers that once failed: a Parquet file over whose columns Arrow ends the process
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +26,10 @@ def sandbox() -> Iterator[Sandbox]:
 @pytest.mark.parametrize("first", range(0, LAST, BLOCK))
 def test_whatever_a_file_holds_it_is_read_or_refused(sandbox, first):
     assert sandbox.failures(range(first, first + BLOCK)) == []
+
+
+def test_what_once_failed_is_read_or_refused(sandbox):
+    assert sandbox.failures(FOUND) == []
 
 
 @pytest.mark.parametrize("suffix", SPECIMENS)

@@ -1,9 +1,10 @@
 """Files in and out: features or a graph from whatever format people keep them in, labels and graphs to formats that
 they can use. `base` owns the records and the sentences, `tables`, `arrays`, `graphs` and `annotated` one family of
-formats each, `text` and `cells` how text becomes columns, `numerals` texts of nothing but numbers, `workbook` sheets,
-`missing` what is done about gaps, `masses` how much a row counts, `packed` what is compressed, `labels` known and found
-labels, `schema` where these stand among the cells of an AnnData object. Nothing is ever unpickled, nothing is allocated
-before it is known that it fits, and a file is written whole or not at all.
+formats each, `text` and `cells` how text becomes columns, `numerals` texts of nothing but numbers, `workbook` and
+`footer` what a process of its own looks at, `missing` what is done about gaps, `masses` how much a row counts, `packed`
+what is compressed, `labels` known and found labels, `schema` where these stand among the cells of an AnnData object.
+Nothing is ever unpickled, nothing is allocated before it is known that it fits, and a file is written whole or not at
+all.
 """
 
 from __future__ import annotations

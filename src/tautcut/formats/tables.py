@@ -20,7 +20,7 @@ import numpy as np
 from tautcut import memory
 from tautcut.arrays import Array, FloatArray, IntArray
 from tautcut.errors import InputError, NotEnoughMemoryError
-from tautcut.formats import workbook
+from tautcut.formats import footer, workbook
 from tautcut.formats.base import Data, Selection, decided, foresee, optional, reading
 from tautcut.formats.cells import Column, column_of, is_missing, is_number, plain, written
 from tautcut.formats.shown import ShownColumn, compared_by, shown_among
@@ -160,17 +160,30 @@ def _foreseen(about: Any, path: Path) -> list[str]:
     """The columns that are best read as numbers of their different texts, once it is known that all would fit.
 
     A file of a few bytes can hold billions of numbers, and name one long text as often: Arrow would give each a copy.
+    Groups of rows and the schema alone are looked at: over a damaged column Arrow would end the process.
     """
-    n_values, n_bytes, coded, room = 0, 0, set(), memory.for_reading()
-    for group in map(about.row_group, range(about.num_row_groups)):
-        for column in map(group.column, range(group.num_columns)):
-            n_values += column.num_values
-            n_bytes += max(0, column.total_uncompressed_size)
-            if column.physical_type == "BYTE_ARRAY" and column.num_values * column.total_uncompressed_size > room:
-                coded.add(column.path_in_schema)
-    need = _PER_VALUE * max(n_values, about.num_rows) + 2 * n_bytes + _PER_COLUMN * about.num_columns
+    columns = [about.schema.column(j) for j in range(about.num_columns)]
+    groups = [
+        (max(0, one.num_rows), max(0, one.total_byte_size)) for one in map(about.row_group, range(about.num_row_groups))
+    ]
+    n_values = max(about.num_rows, sum(rows for rows, _ in groups)) * len(columns)
+    if any(column.max_repetition_level for column in columns):  # lists, of any length
+        n_values = max(n_values, _values_of_lists(path))
+    need = _PER_VALUE * n_values + 2 * sum(size for _, size in groups) + _PER_COLUMN * about.num_columns
     foresee(need, f"'{path}', a table of {about.num_rows:,} rows and {about.num_columns:,} columns,")
-    return sorted(coded)
+    room = memory.for_reading()
+    is_large = any(rows * size > room for rows, size in groups)
+    return sorted({column.path for column in columns if is_large and column.physical_type == "BYTE_ARRAY"})
+
+
+def _values_of_lists(path: Path) -> int:
+    """How many values a file with columns of lists says that it holds, told by a process whose end is a sentence."""
+    done = subprocess.run(
+        [sys.executable, "-P", footer.__file__, str(path.absolute())], capture_output=True, check=False
+    )
+    if done.returncode:
+        raise ValueError(done.stderr.decode("utf-8", "replace").strip() or f"its reader ended by {-done.returncode}")
+    return int(done.stdout)
 
 
 def assign(names: tuple[str, ...], selection: Selection, path: Path) -> Roles:

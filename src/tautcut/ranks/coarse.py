@@ -18,7 +18,7 @@ from tautcut.kernels.cpu.moves import Level, contract_matching, finest_level
 from tautcut.ranks.problem import DividedProblem
 
 _SHARE = 0.1  # of the vertices that the coarse graph has: with a third of it, noisy graphs end higher (decision 0062)
-_RANGE = (20_000, 200_000)  # and how many it has at least, and at most
+_RANGE = (50_000, 200_000)  # and how many it has at least, and at most
 _TOO_MANY = 2.0  # times as many are few enough: another matching would leave half of them
 _PER_CLUSTER = 200  # vertices, at least
 _HEAVIEST_SHARE = 0.05  # of a cluster: no coarse vertex weighs more

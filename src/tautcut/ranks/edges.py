@@ -121,7 +121,7 @@ def edge_files(sources: Sequence[Path], *, is_certain: bool = False) -> EdgeFile
         columns.append(found)
         types.update(kinds)
         n_rows += rows
-        n_bytes += _bytes_of(path, found[:2]) if "text" in kinds else 16 * rows
+        n_bytes += _bytes_of(path) if "text" in kinds else 16 * rows
     if "text" in types and len(types) > 1:
         raise InputError("vertices have texts as ids in one column and numbers in another. Give all of them one type.")
     return EdgeFiles(tuple(paths), tuple(columns), n_rows, n_bytes, max(types))  # "uint64" if one is
@@ -168,14 +168,13 @@ def _columns_of(path: Path) -> tuple[tuple[str, str, str | None] | None, set[str
     return (schema.names[u], schema.names[v], weight), {kind for kind in kinds if kind is not None}, n_rows
 
 
-def _bytes_of(path: Path, names: tuple[str, ...]) -> int:
-    """What the columns of these names take; at most, where texts repeat and are kept once."""
+def _bytes_of(path: Path) -> int:
+    """What the columns of a file take; at most, where texts repeat and are kept once."""
     import pyarrow.parquet as pq
 
     with reading(path, "a Parquet file"), pq.ParquetFile(path) as file:
-        groups = [file.metadata.row_group(k) for k in range(file.metadata.num_row_groups)]
-        columns = [group.column(j) for group in groups for j in range(group.num_columns)]
-        return sum(max(0, one.total_uncompressed_size) for one in columns if one.path_in_schema in names)
+        groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
+        return sum(max(0, one.total_byte_size) for one in groups)
 
 
 def _id_kind(type_: Any) -> str | None:
