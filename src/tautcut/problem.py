@@ -250,7 +250,8 @@ def masses_outside(masses: FloatArray) -> FloatArray:
     beside a cluster that has nearly all of it.
     """
     before, after = np.cumsum(masses), np.cumsum(masses[::-1])[::-1]
-    return np.concatenate([[0.0], before[:-1]]) + np.concatenate([after[1:], [0.0]])
+    outside: FloatArray = np.concatenate([[0.0], before[:-1]]) + np.concatenate([after[1:], [0.0]])
+    return outside
 
 
 def expected_masses(masses: FloatArray, shares: FloatArray) -> FloatArray:
