@@ -12,7 +12,7 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
 from tautcut.errors import InputError
-from tautcut.graph.columns import carriers, levelled, scaling
+from tautcut.graph.columns import Scaling, carriers, levelled, scaling
 
 
 @pytest.fixture(scope="module")
@@ -142,3 +142,13 @@ def test_the_widest_columns_there_are_have_a_finite_unit(how):
     assert np.isfinite(found.apply(X)).all()
     smaller = X / 2.0**600  # the unit of two values is more than a number holds, and the largest one instead
     assert np.allclose(scaling(smaller, how).apply(smaller)[:, 1:], found.apply(X)[:, 1:])
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_matrix])
+def test_a_number_too_far_away_to_be_scaled_is_named(make):
+    X = np.zeros((9, 2))
+    X[:, 0], X[:, 1] = 1e-320 * np.arange(1, 10), np.arange(9)
+    X[3, 0] = 7.0
+    units = Scaling("robust", np.zeros(2), np.array([1e-320, 1.0]))
+    with pytest.raises(InputError, match="7 in column 0 is too far from the others to be scaled"):
+        units.apply(make(X))

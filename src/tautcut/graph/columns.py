@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 from tautcut.arrays import Array, BoolArray, Features, FloatArray, IntArray
 from tautcut.checks import one_of
+from tautcut.errors import InputError
 
 Scale: TypeAlias = Literal["auto", "standard", "robust", "none"]
 
@@ -89,10 +90,29 @@ class Scaling:
             return X
         if not isinstance(X, np.ndarray):
             sparse = sp.csr_matrix(X, dtype=np.float64)
-            return sp.csr_matrix((sparse.data / self.units[sparse.indices], sparse.indices, sparse.indptr), X.shape)
+            with np.errstate(over="ignore"):
+                data = sparse.data / self.units[sparse.indices]
+            self._require_finite(data, sparse.data, sparse.indices)
+            return sp.csr_matrix((data, sparse.indices, sparse.indptr), X.shape)
         # Halves of what is huge, or a difference could be more than a number holds; the quotient is the same.
         part = np.where(np.maximum(np.abs(self.centres), self.units) > _HUGE, 0.5, 1.0)
-        return np.asarray((X * part - self.centres * part) / (self.units * part))
+        with np.errstate(over="ignore"):
+            scaled = np.asarray((X * part - self.centres * part) / (self.units * part))
+        self._require_finite(scaled, X, np.arange(X.shape[1]))
+        return scaled
+
+    def _require_finite(self, scaled: Array, before: Array, columns: Array) -> None:
+        """Refuse numbers that are too far from the others of their column to be told in its units."""
+        if np.isfinite(scaled).all():
+            return
+        at = tuple(np.argwhere(np.isinf(scaled) & np.isfinite(before))[:1].ravel())
+        if at:
+            assert self.units is not None  # for the type checker: something was scaled
+            j = int(columns[at[-1]])
+            raise InputError(
+                f"{before[at]:g} in column {j} is too far from the others to be scaled: they vary by "
+                f"{self.units[j]:g}. Correct it, or do not scale (--scale none)."
+            )
 
 
 def carriers(X: Features) -> Carriers | None:
