@@ -401,6 +401,12 @@ def test_the_layout_does_not_depend_on_the_unit_of_the_weights(scale):
     np.testing.assert_array_equal(position, map_coordinates(Graph.from_any(W)))
 
 
+def test_the_layout_of_weights_that_are_next_to_nothing():
+    W = planted_graph(2, 20, seed=0).to_scipy()
+    position = map_coordinates(Graph.from_any(1e-310 * W))
+    np.testing.assert_allclose(position, map_coordinates(Graph.from_any(W)), atol=0.1)
+
+
 # ---------------------------------------------------------------- how large it is
 
 

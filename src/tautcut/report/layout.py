@@ -49,7 +49,7 @@ def _spectral_coordinates(graph: Graph, *, rng: np.random.Generator) -> FloatArr
         X = S @ X + X
         if number % _ORTHOGONALISED == 0:
             X = np.linalg.qr(X)[0]
-    V = np.asarray(X * scale[:, None], dtype=np.float64)
+    V = np.where(scale[:, None] > 0, X, 0.0).astype(np.float64)
     norms = np.linalg.norm(V, axis=1, keepdims=True)
     np.divide(V, norms, out=V, where=norms > 0)
     V -= V.mean(axis=0)
