@@ -27,6 +27,7 @@ from tautcut.errors import CollapseWarning, GraphWarning, TautcutError
 from tautcut.problem import Problem
 
 LIMITS = Limits(seconds=90, memory=4 * 2**30)
+LARGE = 30_000  # points times clusters, above which a thorough search rightly takes longer than that
 OPTIONS: dict[str, tuple[Any, ...]] = {
     "algorithm": ("fast", "fast", "paper"),
     "search": ("short", "short", "thorough", "none"),
@@ -91,6 +92,8 @@ def made(number: int) -> Case:
     options["balance"] = draw.choice(["size", "size", "size", "volume"])
     if draw.random() < 0.15:
         options["must_link"] = links(draw, n)
+    if n * k > LARGE:
+        options |= {"search": "none", "max_iter": 50}
     return Case(about, X, y, k, options, is_graph, drawn_weights(draw, rng, n))
 
 
