@@ -164,6 +164,14 @@ def test_the_leaves_of_a_star_are_paired(n_groups):
     assert all(np.unique(groups[parent == c]).size == 1 for c in range(coarse.n_vertices))
 
 
+def test_vertices_whose_masses_multiply_to_nothing_are_paired():
+    masses = np.where(np.arange(40) < 20, 1e-200, 1.0)
+    level = finest_level(planted_graph(4, 10, seed=0).with_masses(masses), np.zeros(40, np.bool_))
+    coarse, _ = contract_matching(level, np.zeros(40, np.int64), heaviest=2.0, rng=np.random.default_rng(0))
+    assert coarse.n_vertices <= 28
+    assert coarse.masses.sum() == pytest.approx(masses.sum())
+
+
 def test_vertices_without_edges_are_paired():
     level = finest_level(Graph.from_edges([(0, 1)], n_vertices=100), np.zeros(100, bool))
     coarse, _ = contract_matching(level, np.zeros(100, np.int64), heaviest=5.0, rng=np.random.default_rng(0))

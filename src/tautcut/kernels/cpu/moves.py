@@ -307,7 +307,8 @@ def _best_mate(level: Level, groups: IntArray, mate: IntArray, i: int, heaviest:
     for e in range(level.indptr[i], level.indptr[i + 1]):
         j = level.indices[e]
         if mate[j] < 0 and groups[j] == groups[i] and level.masses[i] + level.masses[j] <= heaviest:
-            rating = level.rating[e] / (level.masses[i] * level.masses[j])
+            product = level.masses[i] * level.masses[j]
+            rating = level.rating[e] / product if product > 0 else np.inf  # masses far below others'
             if rating > score:
                 best, score = j, rating
     return best
