@@ -191,7 +191,7 @@ def _own_frame(stack: str) -> str:
     """The innermost line of tautcut in a stack of faulthandler; the last line of all where it shows none."""
     frames = [line.strip() for line in stack.splitlines() if line.startswith('  File "')]
     own = [frame for frame in frames if "/src/tautcut/" in frame or "site-packages/tautcut/" in frame]
-    own = [f'File "{frame[frame.index("/tautcut/") + 1 :]}' for frame in own]  # wherever it is on this machine
+    own = [f'File "{frame[frame.rindex("/tautcut/") + 1 :]}' for frame in own]  # wherever it is on this machine
     return own[0] if own else (stack.splitlines() or ["no Python code"])[-1].strip()
 
 
