@@ -16,7 +16,7 @@ from hostile.fuzz_cli import Case, Ending, Files
 from hostile.fuzzers import sandbox_of
 from hostile.sandbox import Sandbox
 
-BLOCK, LAST = 25, 75
+BLOCK, LAST = 25, 50
 
 
 @pytest.fixture(scope="module")
