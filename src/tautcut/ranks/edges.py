@@ -42,7 +42,7 @@ class EdgeFiles:
     paths: tuple[Path, ...]
     columns: tuple[tuple[str, str, str | None], ...]  # of each file
     n_rows: int
-    n_bytes: int  # of all that is in the columns of ids
+    n_bytes: int  # of the ids; of all columns, where ids are texts
     id_type: str  # "int64", "uint64" or "text"
 
     @property
