@@ -379,8 +379,8 @@ def _setting(record: RunRecord) -> tuple[str, ...]:
 def _on(record: RunRecord) -> str:
     """What each rank has of the machine."""
     threads, device = _how(record)
-    cpus = record.machine["cpus"]
-    return "a GPU" if device == "cuda" else f"{threads} thread{'s' * (threads != '1')} of {cpus} cores"
+    counted = f"{threads} thread{'s' * (threads != '1')}"
+    return f"a GPU, {counted}" if device == "cuda" else f"{counted} of {record.machine['cpus']} cores"
 
 
 def _kind(record: RunRecord) -> str:
