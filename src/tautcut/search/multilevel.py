@@ -4,6 +4,7 @@ partitions are also annealed. Nothing here looks at true labels.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, partial
 from itertools import starmap
@@ -14,6 +15,7 @@ import numpy as np
 from tautcut.algorithm.results import Result
 from tautcut.algorithm.solver import run
 from tautcut.arrays import FloatArray
+from tautcut.interrupts import working_for
 from tautcut.kernels import devices
 from tautcut.problem import Partition, Problem, cuts
 from tautcut.search.annealing import Annealing
@@ -109,7 +111,7 @@ class MultilevelSearcher:
     def _in_processes(self, work: Callable[..., Item], arguments: Iterable[tuple[Any, ...]]) -> Iterator[Item]:
         from joblib import Parallel, delayed
 
-        tasks = (delayed(work)(*one) for one in arguments)
+        tasks = (delayed(working_for)(os.getpid(), work, *one) for one in arguments)
         done: Iterator[Item] = Parallel(n_jobs=self._task.plan.n_jobs, return_as="generator")(tasks)
         return done
 
