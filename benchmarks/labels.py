@@ -2,8 +2,9 @@
 shares, by equal and by the true shares, beside label spreading, Laplace and Poisson learning on the same graphs and
 labels; and whether its certainty means what it says. Records go to docs/results, a file labels-NAME.jsonl for each data
 set; `--page` writes labels.md from them, and `--fit` fits the scale of the certainty on the same data and prints it.
+`--ours` leaves the rivals' records, whose code does not change, as they are.
 
-    TAUTCUT_DATA=folder-of-the-data-sets python benchmarks/labels.py [--only digits,mnist] [--page | --fit]
+    TAUTCUT_DATA=folder-of-the-data-sets python benchmarks/labels.py [--only digits,mnist] [--ours] [--page | --fit]
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from claims import Points, record_of, timed
+from joblib import Parallel, delayed
 from render import table
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
@@ -40,11 +42,16 @@ PRIORS = {"auto": "auto", "equal shares": None, "true shares": "true"}
 RIVALS = ("LabelSpreading, α = 0.2", "LabelSpreading, α = 0.99", "Laplace", "Poisson")
 LEAST = 2  # at most one in so many points of a class is labelled
 BINS = 10
+Runs = Callable[[Graph, Points, Any, int], Iterator[RunRecord]]  # of tautcut or of rivals, on one draw of labels
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default=",".join(SETS), help="data sets, separated by commas")
+    parser.add_argument("--ours", action="store_true", help="run tautcut alone, and keep what is recorded of rivals")
+    parser.add_argument("--jobs", type=int, default=1, help="cells of the table at a time")
+    parser.add_argument("--commit", help="what to write as the commit, where the folder is no checkout")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the records")
     parser.add_argument("--fit", action="store_true", help="fit the scale of the certainty, and record nothing")
     parser.add_argument("--page", action="store_true", help="write the page from the records there are")
     asked = parser.parse_args()
@@ -53,11 +60,15 @@ def main() -> None:
         print(fitted_scale(names))
         return
     for name in () if asked.page else names:
-        path = RESULTS / f"labels-{name}.jsonl"
+        known = RESULTS / f"labels-{name}.jsonl"
+        kept = [record for record in read_records(known) if record.method in RIVALS] if asked.ours else []
+        path = asked.out / known.name
         path.unlink(missing_ok=True)
-        for record in records_of(name):
-            append_record(path, record)
+        for record in records_of(name, (ours,) if asked.ours else (ours, rivals), asked.jobs):
+            append_record(path, replace(record, commit=asked.commit or record.commit))
             print(record.data, record.method, record.n_labelled, record.seed, record.measures, flush=True)
+        for record in kept:
+            append_record(path, record)
     if asked.page:
         records = [record for name in SETS for record in read_records(RESULTS / f"labels-{name}.jsonl")]
         (RESULTS / "labels.md").write_text(page(records), encoding="utf-8")
@@ -99,14 +110,21 @@ def draw(truth: Any, per_class: int, seed: int) -> Any:
 # ---------------------------------------------------------------- runs
 
 
-def records_of(name: str) -> Iterator[RunRecord]:
-    for sizes in RATIOS:
-        graph, points = uneven(name, sizes)
-        for per_class in PER_CLASS:
-            for seed in range(DRAWS.get(sizes, DRAWS_UNEVEN)):
-                given = draw(points.truth, per_class, seed)
-                for record in (*ours(graph, points, given, seed), *rivals(graph, points, given, seed)):
-                    yield replace(record, measures={"per_class": per_class} | record.measures)
+def records_of(name: str, runs: tuple[Runs, ...], jobs: int) -> Iterator[RunRecord]:
+    cells = (delayed(records_of_cell)(name, sizes, per_class, runs) for sizes in RATIOS for per_class in PER_CLASS)
+    for records in Parallel(n_jobs=jobs, return_as="generator")(cells):
+        yield from records
+
+
+def records_of_cell(name: str, sizes: str, per_class: int, runs: tuple[Runs, ...]) -> list[RunRecord]:
+    warnings.simplefilter("ignore")
+    graph, points = uneven(name, sizes)
+    return [
+        replace(record, measures={"per_class": per_class} | record.measures)
+        for seed in range(DRAWS.get(sizes, DRAWS_UNEVEN))
+        for run in runs
+        for record in run(graph, points, draw(points.truth, per_class, seed), seed)
+    ]
 
 
 def ours(graph: Graph, points: Points, given: Any, seed: int) -> Iterator[RunRecord]:
