@@ -229,3 +229,16 @@ def test_what_is_outside_a_cluster_is_not_lost_beside_it(graph, data):
         inside = labels == r
         balance = min((R - 1) * masses[inside].sum(), masses[~inside].sum())
         assert found.terms[r] == pytest.approx(W[inside][:, ~inside].sum() / balance, rel=1e-12)
+
+
+@pytest.mark.parametrize("factor", [2.0**-1060, 1.0, 2.0**1000])
+@pytest.mark.parametrize("of_weights", [True, False])
+def test_the_unit_of_the_energy_is_a_number_where_weights_and_masses_are_none_to_speak_of(factor, of_weights):
+    """Weights and masses times one factor leave (P) as it is, be it next to the smallest number there is."""
+    whole = Graph.from_edges([(0, 1), (1, 2), (2, 3), (3, 0)], factor * np.array([4.0, 1.0, 2.0, 1.0]))
+    problem = Problem(whole.with_masses(factor * np.array([1.0, 2.0, 3.0, 4.0])), 2)
+    scaled, unit = problem.in_means(of_weights=of_weights)
+    labels = [0, 0, 1, 1]
+    assert problem.partition(labels).energy == pytest.approx(2 * 2 / 3)
+    assert unit * scaled.partition(labels).energy == pytest.approx(2 * 2 / 3)
+    assert scaled.graph.weights.max() <= 4.0

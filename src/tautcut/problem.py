@@ -137,11 +137,14 @@ class Problem:
     def in_means(self, *, of_weights: bool = True) -> tuple[Problem, float]:
         """The same problem with the mean mass, and the mean weight if asked, as units; and the unit of its (P).
 
-        A common factor of all weights, or of all masses, then changes nothing else (decision 0028). Of the numerator
-        "laplacian", energies are no multiples of a unit of weight, so weights stay as they are.
+        A common factor of all weights, or of all masses, then changes nothing else (decision 0028). Where masses alone
+        have a mean of 1, weights are divided by a power of two, which rounds none: (P) would be lost between a tiny
+        weight and a tiny mass otherwise. Of the numerator "laplacian", energies are no multiples of a unit of weight,
+        so weights stay as they are.
         """
-        graph, mass_unit = self.graph.in_mean_masses()
-        graph, weight_unit = graph.in_mean_weights() if of_weights and self.numerator == "tv" else (graph, 1.0)
+        graph, mass_unit, weight_unit = *self.graph.in_mean_masses(), 1.0
+        if self.numerator == "tv" and (of_weights or graph is not self.graph):
+            graph, weight_unit = graph.in_mean_weights() if of_weights else graph.in_level_weights()
         if graph is self.graph:
             return self, 1.0
         return Problem(graph, self.n_clusters, self.lam, self.labels, self.numerator), weight_unit / mass_unit

@@ -82,6 +82,17 @@ def test_a_limit_may_end_it_before_and_then_it_is_no_descent(limits):
     assert found.measures.T.tolist() == pytest.approx([2.1, 0.7])
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("light", [1e-200, 5e-324])
+def test_a_column_of_next_to_no_balance_has_a_step_all_the_same(light, monkeypatch):
+    """Δ/B, and its square, by which σ is divided, stay numbers: 0 · ∞ would be none."""
+    monkeypatch.setitem(globals(), "BEFORE", Measures(BEFORE.T, np.array([8.0, light]), *[np.zeros(2)] * 2, 0.0))
+    _, kernels = inner(max_inner=1)
+    (steps,), (scale,) = kernels.steps, kernels.scales
+    assert steps.sigma > 0
+    assert np.isfinite(steps.sigma * np.array(scale)).all()
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_masses_over_hundreds_of_decades_warn_of_nothing(dtype):
     rng = np.random.default_rng(0)

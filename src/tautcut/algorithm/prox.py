@@ -25,7 +25,11 @@ class Inner:
     is_descent: bool
 
 
-# Where masses span hundreds of decades, so do the B of the columns, and a step of the lightest is as good as infinite.
+# Where masses span hundreds of decades, so do the B of the columns, and a step of the lightest is as good as infinite;
+# its square, by which σ is divided, is a number still.
+_STEEPEST = 1e140
+
+
 @np.errstate(over="ignore")
 def prox_tv(
     kernels: Kernels, arrays: Any, before: Measures, tau: float, *, stop: StopRule, budget: int,
@@ -33,7 +37,7 @@ def prox_tv(
 ) -> Inner:  # fmt: skip
     """Approximate the prox at the linearised F^k; overwrites `arrays`. At most `budget` inner iterations."""
     delta = float(before.B.max())
-    scale = delta / before.B  # D_B
+    scale = np.minimum(delta / before.B, _STEEPEST)  # D_B
     sigma = 1.0 / (tau * (scale.max() * kernels.lipschitz) ** 2)
     kernels.linearise(arrays, before, delta)
     after, is_descent, done = before, False, 0

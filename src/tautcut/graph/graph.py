@@ -227,6 +227,14 @@ class Graph:
         masses, unit = self.scaled_masses()
         return Graph(self.indptr, self.indices, self.weights, _rounded(masses)), unit
 
+    def in_level_weights(self) -> tuple[Graph, float]:
+        """The graph with weights of 1 at most, and the power of two that they were divided by: no digit is lost."""
+        if not self.n_edges:
+            return self, 1.0
+        level, shift = _levelled(self.weights)
+        weights = np.maximum(level, _LIGHTEST)
+        return Graph(self.indptr, self.indices, weights, self.masses), float(np.ldexp(1.0, shift))
+
     def scaled_weights(self) -> tuple[FloatArray, float]:
         """The weights divided by their mean, and that mean; exactly 1 where all are the same, and none 0."""
         return _in_means(self.weights, are_alike=self.is_uniform)
@@ -268,10 +276,15 @@ def _in_means(values: FloatArray, *, are_alike: bool) -> tuple[FloatArray, float
     if are_alike:
         return np.ones(values.size), float(values[0]) if values.size else 1.0
     # First by a power of two, which is exact: the mean of the smallest numbers there are would have few digits.
-    shift = int(np.frexp(values.max())[1])
-    level = np.ldexp(values, -shift)
+    level, shift = _levelled(values)
     mean = float(level.mean())
     return np.maximum(level / mean, _LIGHTEST), float(np.ldexp(mean, shift))
+
+
+def _levelled(values: FloatArray) -> tuple[FloatArray, int]:
+    """Positive numbers divided by a power of two, the largest between ½ and 1, and its exponent."""
+    shift = int(np.frexp(values.max())[1])
+    return np.ldexp(values, -shift), shift
 
 
 def _rounded(values: FloatArray) -> FloatArray:

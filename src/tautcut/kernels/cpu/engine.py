@@ -155,11 +155,11 @@ class RowEngine:
     def linearise(self, arrays: CpuArrays, measures: Measures, delta: float) -> None:
         arrays.F_k = arrays.F_bar = arrays.F
         R = self._n_columns
-        step = delta * measures.E / measures.B
+        step = self._representable(delta * measures.E / measures.B)  # ∞ times a tie of 0 would be no number
         arrays.columns[MEDIAN, :R] = measures.median
         arrays.columns[ABOVE, :R] = self._representable(step * self._lam)
         arrays.columns[TIE, :R] = self._representable(step * measures.tie)
-        arrays.columns[BELOW, :R] = -self._representable(step)
+        arrays.columns[BELOW, :R] = -step
 
     def _prepare(self, arrays: CpuArrays, scale: FloatArray, steps: StepSizes) -> tuple[Array, Array]:
         """Tell the pass the step sizes of an iteration; where the next F and F̄ go."""
