@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from strategies import graphs, lams
 from tautcut.errors import InputError
 from tautcut.graph import Graph
-from tautcut.problem import Problem, balanced_cut_energy, lam_of_prior
+from tautcut.problem import Problem, balanced_cut_energy, energy_unit, lam_of_prior
 
 PATH = Graph.from_edges([(0, 1), (1, 2), (2, 3)])
 
@@ -242,3 +242,11 @@ def test_the_unit_of_the_energy_is_a_number_where_weights_and_masses_are_none_to
     assert problem.partition(labels).energy == pytest.approx(2 * 2 / 3)
     assert unit * scaled.partition(labels).energy == pytest.approx(2 * 2 / 3)
     assert scaled.graph.weights.max() <= 4.0
+
+
+@pytest.mark.parametrize(("weight", "mass"), [(5e-324, 1e300), (1e300, 5e-324), (3.0, 2.0)])
+def test_an_infinite_energy_stays_infinite_in_any_unit(weight, mass):
+    unit = energy_unit(weight, mass)
+    assert unit * np.inf == np.inf
+    assert unit * 0.0 == 0.0
+    assert energy_unit(3.0, 2.0) == 1.5

@@ -147,7 +147,8 @@ class Problem:
             graph, weight_unit = graph.in_mean_weights() if of_weights else graph.in_level_weights()
         if graph is self.graph:
             return self, 1.0
-        return Problem(graph, self.n_clusters, self.lam, self.labels, self.numerator), weight_unit / mass_unit
+        scaled = Problem(graph, self.n_clusters, self.lam, self.labels, self.numerator)
+        return scaled, energy_unit(weight_unit, mass_unit)
 
     def partition(self, labels: ArrayLike) -> Partition:
         """The partition of these labels, in 0 … R−1, with its energy."""
@@ -160,6 +161,13 @@ class Problem:
         weighed = self.graph.masses if self.graph.has_masses else None
         masses = (sizes if weighed is None else np.bincount(labels, weighed, self.n_clusters)).astype(np.float64)
         return Partition(labels, balanced_terms(cut, masses, self.lam), sizes, masses)
+
+
+def energy_unit(weight_unit: float, mass_unit: float) -> float:
+    """The unit of (P) where weights and masses have these: a positive number, so that ∞ stays ∞ and 0 stays 0 in it."""
+    with np.errstate(over="ignore"):
+        ratio = np.float64(weight_unit) / np.float64(mass_unit)
+    return float(np.clip(ratio, np.finfo(np.float64).smallest_subnormal, np.finfo(np.float64).max))
 
 
 def lam_of_prior(class_prior: ArrayLike | None, n_clusters: int) -> FloatArray:

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from tautcut.arrays import FloatArray, IntArray
 from tautcut.graph import Graph
 from tautcut.kernels.protocol import Measures, StepSizes, gradient_norm
-from tautcut.problem import Problem, cuts
+from tautcut.problem import Problem, cuts, energy_unit
 
 
 def gradient_matrix(graph: Graph) -> sp.csr_matrix:
@@ -127,7 +127,7 @@ class ReferenceKernels:
         if problem.numerator == "laplacian":  # ‖f‖_Lap is the root of a sum of w_ij (f_i − f_j)², so K has √w_ij
             weights, self.weight_unit = np.sqrt(weights), sqrt(self.weight_unit)
             self._T, self._project_dual = laplacian_norm, clip_columns
-        self.unit = self.weight_unit / mass_unit
+        self.unit = energy_unit(self.weight_unit, mass_unit)
         self._K = gradient_matrix(Graph(graph.indptr, graph.indices, weights))
         self.lipschitz = gradient_norm(graph, weights)
 

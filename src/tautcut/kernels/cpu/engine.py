@@ -23,7 +23,7 @@ from tautcut.kernels.cpu.medians import locate_medians
 from tautcut.kernels.cpu.sharing import affordable_threads, chunk_bounds, even_shares, share
 from tautcut.kernels.protocol import Measures, StepSizes, gradient_norm
 from tautcut.kernels.tally import CUT, STEP, SUM_ROWS, VARIATION, Bracket
-from tautcut.problem import Problem
+from tautcut.problem import Problem, energy_unit
 
 # isort: off
 from tautcut.kernels.cpu.passes import (
@@ -209,7 +209,7 @@ class CpuKernels(RowEngine):
         graph = problem.graph if self._order is None else permuted(problem.graph, self._order)
         weights, self.weight_unit = graph.scaled_weights()
         masses, mass_unit = graph.scaled_masses()
-        self.unit = self.weight_unit / mass_unit
+        self.unit = energy_unit(self.weight_unit, mass_unit)
         self.lipschitz = gradient_norm(graph, weights, product=shared_product)
         is_fixed = problem.is_labelled if self._order is None else problem.is_labelled[self._order]
         layout = RowLayout(

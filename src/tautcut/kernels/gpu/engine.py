@@ -24,7 +24,7 @@ from tautcut.kernels.gpu.layout import Csr, exactly_summed, layout_of, tensor_of
 from tautcut.kernels.gpu.moves import GpuMoves
 from tautcut.kernels.gpu.spectral import GpuSpectral
 from tautcut.kernels.protocol import Measures, StepSizes
-from tautcut.problem import Problem
+from tautcut.problem import Problem, energy_unit
 
 # The Kernels protocol does one operation at a time, and decides nothing: no limit is ever reached.
 _ONE_OPERATION = Limits(tol=0.0, max_iter=1, max_inner=1, epsilon=0.5, progress=0.0, patience=0, n_history=1)
@@ -70,7 +70,7 @@ class GpuKernels:
         scaled, self.weight_unit = (None, 1.0) if graph.is_unweighted else graph.scaled_weights()
         masses, self.mass_unit = graph.scaled_masses()
         self.masses, self.grain = exactly_summed(masses) if self.has_masses else (masses, 0.0)
-        self.unit = self.weight_unit / self.mass_unit
+        self.unit = energy_unit(self.weight_unit, self.mass_unit)
         self.RP = padded_columns(R)
         lanes = lanes or lanes_of(self.RP)
         self.csr = Csr(

@@ -17,6 +17,7 @@ from tautcut.kernels.protocol import Measures, StepSizes, power_bound
 from tautcut.kernels.ranks.halo import Halo
 from tautcut.kernels.ranks.piece import Piece
 from tautcut.kernels.tally import CUT, MASS_ABOVE, N_BINS, STEP, SUM, SUM_ABOVE, SUM_ROWS, VARIATION
+from tautcut.problem import energy_unit
 
 _CANDIDATES = 8192  # values that a rank sends for the medians of all columns,
 _FEWEST_CANDIDATES = 32  # at least so many for each
@@ -34,7 +35,7 @@ class RankKernels:
     ) -> None:
         whole = halo.shard.whole
         self._piece, self._halo, self._world, self._order = piece, halo, halo.world, order
-        self.weight_unit, self.unit = whole.weight_unit, whole.weight_unit / whole.mass_unit
+        self.weight_unit, self.unit = whole.weight_unit, energy_unit(whole.weight_unit, whole.mass_unit)
         self._lam, self._median_mass = lam, median_mass / whole.mass_unit
         self._everything = whole.total_mass / whole.mass_unit
         self._room = max(_CANDIDATES // lam.size, _FEWEST_CANDIDATES)
