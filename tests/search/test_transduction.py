@@ -15,7 +15,7 @@ from strategies import graphs
 from tautcut import Graph, MTVClassifier, Problem, knn_graph
 from tautcut.algorithm.stopping import Status
 from tautcut.errors import InputError, InterruptedRunWarning
-from tautcut.graph.laplacian import harmonic, laplacian
+from tautcut.graph.laplacian import harmonic, laplacian, walk_from_labels
 from tautcut.kernels.cpu.moves import settle
 from tautcut.problem import cuts
 from tautcut.search import transduction
@@ -53,6 +53,22 @@ def test_where_no_label_can_be_reached_the_extension_is_even() -> None:
     np.testing.assert_allclose(U, [[1, 0], [1, 0], [0.5, 0.5], [0.5, 0.5], [0, 1]])
 
 
+def test_the_walk_keeps_its_mass_in_every_column() -> None:
+    """1ᵀ L = 0, so (L + ρ D) X = B gives ρ Σ_i d_i X_ir = Σ_i B_ir = 1, whatever the class."""
+    X, truth = blobs((60, 60, 60), spread=2.5)
+    graph, labels = knn_graph(X, 8), drawn(truth, 3)
+    walk = walk_from_labels(graph, labels, 3, restart=0.01, tol=1e-10, max_iter=1000)
+    degrees = graph.in_mean_weights()[0].degrees
+    np.testing.assert_allclose(0.01 * degrees @ walk, 1.0, rtol=1e-6)
+    assert walk.min() > -1e-9
+
+
+def test_the_walk_reaches_no_vertex_without_a_label_in_its_piece() -> None:
+    graph = Graph.from_edges([(0, 1), (2, 3)], n_vertices=5)
+    walk = walk_from_labels(graph, np.array([0, -1, -1, -1, 1]), 2)
+    np.testing.assert_array_equal(walk.max(axis=1) > 0, [True, True, False, False, True])
+
+
 def test_evidence_sees_past_the_background_that_few_labels_leave() -> None:
     """With one label per class the extension is nearly flat: its largest entry is of one class nearly everywhere."""
     rng = np.random.default_rng(0)
@@ -77,16 +93,46 @@ def test_too_few_labels_leave_shares_equal() -> None:
         np.testing.assert_array_equal(shares, np.full(3, 1 / 3))
 
 
-@pytest.mark.parametrize(("smallest", "is_believed"), [(1, False), (20, True)])
+@pytest.mark.parametrize(("sizes", "at_most"), [((600, 200, 600, 200), 0.15), ((400, 400, 400, 400), 0.0)])
+def test_one_label_of_each_class_tells_uneven_from_even(sizes: tuple[int, ...], at_most: float) -> None:
+    X, truth = blobs(sizes, spread=1.3)
+    graph = knn_graph(X, 10)
+    for seed in range(10):
+        shares = Evidence.of_labels(graph, drawn(truth, 1, seed=seed), 4).shares()
+        assert np.abs(shares - np.bincount(truth) / truth.size).sum() <= at_most
+
+
+def test_shares_that_only_one_estimate_sees_are_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The walk says equal shares, so what the evidence alone says of few labels may be chance."""
+    X, truth = blobs((600, 200, 600, 200), spread=1.3)
+    labels = drawn(truth, 1)
+    evidence = Evidence.of_labels(knn_graph(X, 10), labels, 4)
+    assert np.ptp(evidence.shares()) > 0.1
+    turns = np.eye(4)[np.arange(truth.size) % 4]
+    monkeypatch.setattr(transduction, "walk_from_labels", lambda *given, **settings: turns)
+    np.testing.assert_array_equal(evidence.shares(), np.full(4, 0.25))
+
+
+def test_labels_in_plenty_need_no_second_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, truth = blobs((600, 120, 600, 120), spread=1.3)
+    evidence = Evidence.of_labels(knn_graph(X, 10), drawn(truth, 20), 4)
+    turns = np.eye(4)[np.arange(truth.size) % 4]
+    monkeypatch.setattr(transduction, "walk_from_labels", lambda *given, **settings: turns)
+    assert np.ptp(evidence.shares()) > 0.1
+
+
+@pytest.mark.parametrize(("smallest", "is_believed"), [(1, False), (12, True)])
 def test_a_label_that_spread_to_nothing_discredits_the_estimate(smallest: int, is_believed: bool) -> None:
     """Else a class of a single vertex is what the balanced cut would look for."""
-    sizes = np.array([600, 400 - smallest, smallest])
-    nearest = np.repeat(np.arange(3), sizes)
-    labels = np.full(1000, -1)
-    labels[np.cumsum(sizes) - 1] = np.arange(3)
-    ring = Graph.from_edges(np.c_[np.arange(1000), (np.arange(1000) + 1) % 1000])
-    shares = Evidence(ring, np.eye(3)[nearest], np.ones(1000, dtype=bool), labels).shares()
-    np.testing.assert_allclose(shares, sizes / 1000 if is_believed else np.full(3, 1 / 3))
+    sizes = np.array([180, 120 - smallest, smallest])
+    ends = np.cumsum(sizes)
+    part = np.repeat(np.arange(3), sizes)
+    cliques = np.argwhere(np.triu(part[:, None] == part, 1))
+    graph = Graph.from_edges(np.r_[cliques, np.c_[ends[:-1] - 1, ends[:-1]]])
+    labels = np.full(300, -1)
+    labels[ends - 1] = np.arange(3)
+    shares = Evidence.of_labels(graph, labels, 3).shares()
+    np.testing.assert_allclose(shares, sizes / 300 if is_believed else np.full(3, 1 / 3), atol=0.02)
 
 
 def test_the_classifier_says_which_shares_it_used() -> None:

@@ -1,7 +1,7 @@
 """What is computed with the Laplacian: the R-way normalised cut with the Yu-Shi discretisation, the diffusion (I + L)⁻¹
-of indicator columns, the harmonic extension of labels, and which vertices are in the middle of their parts. All of them
-first divide the weights by their mean, so that none depends on their unit. This module never sees an energy or a
-problem.
+of indicator columns, the harmonic extension of labels, the walk that begins at them, and which vertices are in the
+middle of their parts. All of them first divide the weights by their mean, so that none depends on their unit. This
+module never sees an energy or a problem.
 """
 
 from __future__ import annotations
@@ -212,6 +212,53 @@ def harmonic(
     threshold = tol**2 * column_dots(residual, residual)
     U[free] = (solver or _conjugate_gradients)(A, B, X, inverse_diagonal, threshold, max_iter)
     return U
+
+
+def walk_from_labels(
+    graph: Graph, labels: IntArray, n_classes: int, *, restart: float = 0.01, tol: float = 1e-4, max_iter: int = 300,
+    solver: Solver | None = None,
+) -> FloatArray:  # fmt: skip
+    """How often a random walk from the labels of each class comes by, per degree: (L + restart · D) X = B.
+
+    B_ir is one over the labels of class r where i has that label, and 0 elsewhere. In every connected graph the columns
+    of D X have one sum, so that no class has the others' background to overcome, as it has in `harmonic`.
+
+    Parameters
+    ----------
+    graph : Graph
+    labels : ndarray of int, (n_vertices,)
+        The class of each labelled vertex, −1 for the others; every class has a label.
+    n_classes : int
+        R, the number of columns.
+    restart : float
+        The chance that the walk ends at a step, > 0: the smaller, the further it goes.
+    tol : float
+        A column is done once its residual has fallen to this share of B. Far from the labels X is small.
+    max_iter : int
+        Bound on the iterations.
+    solver : callable, optional
+        As in `diffuse`.
+
+    Returns
+    -------
+    ndarray of float64, (n_vertices, n_classes)
+        Zero where no label can be reached.
+
+    Examples
+    --------
+    >>> path = Graph.from_edges([(0, 1), (1, 2), (2, 3)])
+    >>> walk_from_labels(path, np.array([0, -1, -1, 1]), 2).argmax(axis=1).tolist()
+    [0, 0, 1, 1]
+    """
+    adjacency = unit_mean_adjacency(graph)
+    degrees = np.asarray(adjacency.sum(axis=1)).ravel()
+    A = sp.csr_matrix(_laplacian_of(adjacency) + sp.diags(np.where(degrees > 0, restart * degrees, 1.0)))
+    known = np.flatnonzero(labels >= 0)
+    B = np.zeros((labels.size, n_classes))
+    B[known, labels[known]] = 1.0 / np.bincount(labels[known], minlength=n_classes)[labels[known]]
+    inverse_diagonal = (1.0 / A.diagonal())[:, None]
+    X = inverse_diagonal * B
+    return (solver or _conjugate_gradients)(A, B, X, inverse_diagonal, tol**2 * column_dots(B, B), max_iter)
 
 
 def _conjugate_gradients(

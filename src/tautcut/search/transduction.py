@@ -20,7 +20,7 @@ from tautcut.arrays import BoolArray, FloatArray, IntArray
 from tautcut.checks import one_of
 from tautcut.errors import InterruptedRunWarning
 from tautcut.graph import Graph
-from tautcut.graph.laplacian import harmonic
+from tautcut.graph.laplacian import harmonic, walk_from_labels
 from tautcut.interrupts import apart
 from tautcut.kernels import devices
 from tautcut.kernels.cpu import compiling
@@ -31,10 +31,12 @@ from tautcut.search.driver import agreeing_memberships, best_of_starts
 from tautcut.search.plan import Plan, Task
 
 _BACKGROUND_ROUNDS = 10
-# From which distance on shares are told from equal ones, and up to which they are believed (decision 0024).
-_CHANCE, _CHANCE_DECAY, _LEAST_SURPRISE = 0.51, 0.32, 0.2
-_NOISE, _NOISE_DECAY, _MOST_NOISE = 13.0, 1.25, 0.25
-_CREDIBLE, _CREDIBLE_GROWTH = 0.9, 0.3
+# What of their distance from equal shares two estimates have in common beyond chance (decision 0024).
+_IN_COMMON, _IN_COMMON_DECAY = 0.3, 0.125
+_NOISE_HIDES = 0.5  # of it, for each unit of the edge weight between classes,
+_MOST_NOISE = 0.15  # up to this share: beyond it, more noise brings the estimates no nearer to equal shares
+_MANY = 10  # labels of a class from which on the evidence needs no second estimate
+_LEAST_SURPRISE = 0.2  # distance from equal shares up to which they cost next to nothing
 _HEMMED_IN = 0.03  # of an equal share, over the labels of the class: one that spread no further was stopped at once
 _STRENGTH = 1.5  # of the evidence of many labels, in the vertex's own degree (decision 0025)
 
@@ -73,23 +75,49 @@ class Evidence:
     def shares(self) -> FloatArray:
         """The share of the mass that each class holds, or equal shares where the labels are too few to tell.
 
-        The fewer labels there are, and the more edges run between classes, the further from equal an estimate has to be
-        before it is taken for more than chance; and one that leaves next to nothing to most classes, or nothing at all
-        to one, is a failed propagation (decision 0024).
+        With few labels two estimates have to agree that the classes are uneven, that of the evidence and that of a walk
+        which begins at the labels; of each class the smaller of both is taken. With many the evidence is enough. Where
+        a class is left next to nothing the labels failed to spread. On a noisy graph small classes are taken for
+        smaller still: edges between classes even every estimate out (decision 0024).
         """
-        R = self.n_classes
+        R, equal = self.n_classes, 1.0 / self.n_classes
         per_class = labels_per_class(self.labels, R)
         nearest = np.where(self.labels >= 0, self.labels, self.values.argmax(axis=1))
-        counts = self.is_reached | (self.labels >= 0)
-        shares = np.bincount(nearest[counts], self.graph.masses[counts], R).astype(np.float64)
-        shares /= shares.sum()
         noise = min(cuts(self.graph, nearest, R).sum() / max(self.graph.degrees.sum(), 1e-300), _MOST_NOISE)
-        surprising = _CHANCE * per_class**-_CHANCE_DECAY + _NOISE * noise**2 * per_class**-_NOISE_DECAY
-        credible = _CREDIBLE * per_class**_CREDIBLE_GROWTH
-        distance = np.abs(shares - 1.0 / R).sum()
-        is_hemmed_in = shares.min() < _HEMMED_IN / per_class / R
-        is_told = max(surprising, _LEAST_SURPRISE) < distance <= credible and not is_hemmed_in
-        return shares if is_told else np.full(R, 1.0 / R)
+        lower = upper = self._masses_of(nearest, self.is_reached)
+        distance = np.abs(lower - equal).sum()
+        if per_class >= _MANY:
+            surprising = max(per_class**-0.5, _LEAST_SURPRISE)
+        else:
+            surprising = (_IN_COMMON - _NOISE_HIDES * noise) * per_class**-_IN_COMMON_DECAY
+            if distance > surprising:  # else the walk cannot have more in common with it
+                walked = self._walked_shares()
+                distance = _in_common(lower - equal, walked - equal)
+                lower, upper = np.minimum(lower, walked), np.maximum(lower, walked)
+        least = _HEMMED_IN / per_class * equal
+        if distance <= surprising or upper.min() < least:
+            return np.full(R, equal)
+        shares = np.maximum(lower, least)
+        shares *= np.minimum(R * shares, 1.0) ** (0.5 * noise / _MOST_NOISE)
+        return np.asarray(shares / shares.sum())
+
+    def _walked_shares(self) -> FloatArray:
+        """The shares by the class whose labels' walk comes by most often."""
+        walk = walk_from_labels(self.graph, self.labels, self.n_classes, solver=devices.gradient_solver())
+        return self._masses_of(walk.argmax(axis=1), walk.max(axis=1) > 0.0)  # it may end before the last vertices
+
+    def _masses_of(self, classes: IntArray, is_reached: BoolArray) -> FloatArray:
+        """The share of each class in the mass of the vertices that have a label or are reached by one."""
+        is_known = self.labels >= 0
+        counts = is_reached | is_known
+        held = np.where(is_known, self.labels, classes)[counts]
+        masses = np.bincount(held, self.graph.masses[counts], self.n_classes).astype(np.float64)
+        return np.asarray(masses / masses.sum())
+
+
+def _in_common(one: FloatArray, other: FloatArray) -> float:
+    """How far both deviate to the same side, summed over the classes."""
+    return float(np.minimum(np.abs(one), np.abs(other))[one * other > 0].sum())
 
 
 def transduce(
