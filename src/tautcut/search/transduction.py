@@ -31,10 +31,12 @@ from tautcut.search.driver import agreeing_memberships, best_of_starts
 from tautcut.search.plan import Plan, Task
 
 _BACKGROUND_ROUNDS = 10
-# What of their distance from equal shares two estimates have in common beyond chance (decision 0024).
-_IN_COMMON, _IN_COMMON_DECAY = 0.3, 0.125
-_NOISE_HIDES = 0.5  # of it, for each unit of the edge weight between classes,
+# Decision 0024 has the measurements behind these.
+_IN_COMMON = 0.3  # of their distance from equal shares, that two estimates by a label of each class have beyond chance,
+_IN_COMMON_DECAY = 0.125  # less by this power of the labels per class,
+_NOISE_HIDES = 0.5  # and by so much for each unit of the edge weight between classes,
 _MOST_NOISE = 0.15  # up to this share: beyond it, more noise brings the estimates no nearer to equal shares
+_EVENED_OUT = 0.5  # power of its ratio to an equal share by which a small class is smaller than estimated there
 _MANY = 10  # labels of a class from which on the evidence needs no second estimate
 _LEAST_SURPRISE = 0.2  # distance from equal shares up to which they cost next to nothing
 _HEMMED_IN = 0.03  # of an equal share, over the labels of the class: one that spread no further was stopped at once
@@ -98,7 +100,7 @@ class Evidence:
         if distance <= surprising or upper.min() < least:
             return np.full(R, equal)
         shares = np.maximum(lower, least)
-        shares *= np.minimum(R * shares, 1.0) ** (0.5 * noise / _MOST_NOISE)
+        shares *= np.minimum(R * shares, 1.0) ** (_EVENED_OUT * noise / _MOST_NOISE)
         return np.asarray(shares / shares.sum())
 
     def _walked_shares(self) -> FloatArray:
