@@ -11,7 +11,7 @@ import os
 import secrets
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from hostile.campaign import HEAD, Campaign, row_of, summary
@@ -52,7 +52,8 @@ def main() -> int:
     say(summary(campaigns, table))
     if options.record:
         for campaign in campaigns:
-            append_record(RECORDS, campaign.record())
+            record = campaign.record()
+            append_record(RECORDS, replace(record, commit=options.commit or record.commit))
         write_page()
     return int(any(campaign.failed for campaign in campaigns))
 
@@ -66,6 +67,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--case", metavar="FUZZER:NUMBER", help="run this case again, and show all that is known of it")
     parser.add_argument("--record", action="store_true", help="keep the counts as evidence")
+    parser.add_argument("--commit", help="what to record as the commit, where the folder is no checkout")
     parser.add_argument("--page", action="store_true", help="write the counts of docs/security.md anew")
     return parser.parse_args()
 

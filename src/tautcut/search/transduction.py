@@ -32,7 +32,7 @@ from tautcut.search.plan import Plan, Task
 
 _BACKGROUND_ROUNDS = 10
 # Decision 0024 has the measurements behind these.
-_IN_COMMON = 0.36  # of their distance from equal shares, that two estimates by a label of each class have beyond chance,
+_IN_COMMON = 0.36  # of their distance from equal shares: what two estimates by a label of each class have beyond chance
 _IN_COMMON_DECAY = 0.22  # less by this power of the labels per class,
 _NOISE_HIDES = 0.5  # and by so much for each unit of the edge weight between classes,
 _MOST_NOISE = 0.15  # up to this share: beyond it, more noise brings the estimates no nearer to equal shares
