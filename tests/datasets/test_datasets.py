@@ -509,6 +509,7 @@ def test_impossible_moons_are_refused(wrong):
         four_moons(**wrong)
 
 
+@pytest.mark.usefixtures("light_search")
 def test_the_moons_are_as_hard_as_described():
     found = paper_graph("4moons")
     assert found.graph.n_vertices == 4000
