@@ -17,6 +17,7 @@ import argparse
 import sys
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,16 +79,16 @@ def main() -> None:
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--pieces", type=int, nargs="*", default=[], help="other lengths of a hub's pieces, on a GPU")
     parser.add_argument("--out", type=Path, default=GPU_RECORDS, help="file of the GPU's records")
-    parser.add_argument("--commit", help="what the GPU's records give as the commit, where the folder is no checkout")
+    parser.add_argument("--commit", help="what records give as the commit, where the folder is no checkout")
     options = parser.parse_args()
     if options.device == "cuda":
         measure_on_gpu(options.out, options.commit, options.pieces)
     else:
-        measure_fits(options.largest)
+        measure_fits(options.largest, options.commit)
         RECORDS.with_suffix(".md").write_text(page(read_records(RECORDS)), encoding="utf-8")
 
 
-def measure_fits(largest: int) -> None:
+def measure_fits(largest: int, commit: str | None) -> None:
     from tautcut import MTVClustering
     from tautcut.records import run_estimator
 
@@ -104,7 +105,7 @@ def measure_fits(largest: int) -> None:
                 record = run_estimator(model, graph, data=data)[1]
             degree = int(np.diff(graph.indptr).max())
             measures = {**record.measures, "n_edges": graph.n_edges, "largest_degree": degree}
-            append_record(RECORDS, RunRecord(**{**vars(record), "measures": measures}))
+            append_record(RECORDS, replace(record, measures=measures, commit=commit or record.commit))
             print(data, graph.n_edges, degree, record.energy, record.seconds, flush=True)
 
 
@@ -205,7 +206,7 @@ def page(records: list[RunRecord]) -> str:
     return "\n".join([
         "# Hubs", "",
         f"The default with {CLUSTERS} clusters, one seed, on graphs where one vertex has half of the others, or all of "
-        "them, for neighbours; on a machine whose cores others used too. Up to 100,000 "
+        "them, for neighbours. Up to 100,000 "
         "directed edges the search is that of small graphs, which is longer by choice. One run each: no spread.", "",
         f"- machine: {machine['cpus']} cores, {machine['platform']}", f"- commit: {commits}", "",
         table(head, rows), "",
