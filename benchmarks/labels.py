@@ -209,7 +209,8 @@ def page(records: list[RunRecord]) -> str:
         "10-nearest-neighbour graph and the same labels, so many of each class (at most half of a small one). Every "
         'second class is thinned to a third, a fifth or a tenth; "tail" goes down to a twentieth, geometrically. '
         "`class_prior` is estimated (auto, the default), equal or the true one, which no user knows. Rivals are not "
-        "run again where tautcut alone has changed. Rendered by `benchmarks/labels.py --page` from the records beside it.",
+        "run again where tautcut alone has changed. Rendered by `benchmarks/labels.py --page` from the records beside "
+        "it.",
         f"- {last.machine['platform']}, {last.machine['cpus']} cores\n- {versions}\n- commit: {last.commit}",
         accuracy_table(records),
         "## Does the certainty mean what it says?",
