@@ -14,11 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import planted_graph, problems, random_graph
-from tautcut import Problem
+from tautcut import Graph, Problem
 from tautcut.errors import InputError
 from tautcut.kernels.cpu.moves import descend, finest_level, induced, weights_between
 from tautcut.problem import Partition, lam_of_prior
-from tautcut.search.cycles import VCycles
+from tautcut.search import cycles, multilevel
+from tautcut.search.cycles import VCycles, lightest_apart
+from tautcut.search.driver import best_of_starts
 from tautcut.search.multilevel import MultilevelSearcher
 from tautcut.search.plan import Plan, Task
 from tautcut.search.population import Population
@@ -164,3 +166,43 @@ def test_an_induced_level_is_that_of_the_dense_matrix(count: int) -> None:
     np.testing.assert_array_equal(own.toarray(), dense)
     np.testing.assert_allclose(part.degrees, dense.sum(axis=1))
     np.testing.assert_array_equal(part.masses, np.ones(count))
+
+
+# ---------------------------------------------------------------- light vertices
+
+
+def hubs_and_leaves(n: int) -> Graph:
+    """Edges whose ends are drawn by a power law: a few hubs, many vertices of few edges, and no clusters."""
+    rng = np.random.default_rng(0)
+    weights = np.minimum(rng.pareto(1.5, n) + 1.0, np.sqrt(n))
+    pairs = np.sort(rng.choice(n, (4 * n, 2), p=weights / weights.sum()), axis=1)
+    return Graph.from_edges(np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0), n_vertices=n)
+
+
+@given(problem=problems(), share=st.floats(0.0, 0.9))
+def test_the_lightest_fill_all_clusters_but_the_largest(problem: Problem, share: float) -> None:
+    graph, largest = problem.graph, problem.shares.argmax()
+    smallest = share * problem.total_mass * problem.shares
+    is_apart = lightest_apart(problem, smallest) != largest
+    wanted, taken, lightness = (
+        smallest.sum() - smallest[largest],
+        graph.masses[is_apart].sum(),
+        graph.degrees / graph.masses,
+    )
+    assert wanted * (1 - 1e-9) <= taken <= wanted + graph.masses.max()
+    assert lightness[is_apart].max(initial=0.0) <= lightness[~is_apart].min(initial=np.inf)
+
+
+def test_light_is_what_has_little_weight_for_its_mass() -> None:
+    path = Graph.from_edges([(0, 1), (1, 2), (2, 3)]).with_masses([1.0, 1.0, 4.0, 1.0])
+    assert lightest_apart(Problem(path, 2), np.array([0.0, 3.0])).tolist() == [0, 0, 1, 0]  # degrees 1, 2, 2, 1
+
+
+def test_where_hubs_hold_a_graph_together_light_vertices_are_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a large graph, which is neither solved nor annealed, and whose coarsenings hide them in the hubs."""
+    problem = Problem(hubs_and_leaves(3000), 4)
+    monkeypatch.setattr(multilevel, "_ANNEALED_WORK", 0)
+    monkeypatch.setattr(cycles, "_SHARED_WORK", 0)
+    plan = Plan(init="multilevel", n_init=2)
+    found = best_of_starts(problem, plan, rng=np.random.default_rng(0)).partition
+    assert found.energy < problem.partition(lightest_apart(problem, Task(problem, plan).smallest)).energy

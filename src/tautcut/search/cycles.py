@@ -208,3 +208,20 @@ def pockets(level: Level, lam: FloatArray, bounds: FloatArray, *, rng: np.random
         tries, steps = 1, np.clip(steps * (_WALK_WORK / (int(steps.sum()) * once)), _WALKS[0], steps).astype(np.int64)
     labels: IntArray = pocket_partition(level, lam, bounds, rng.permutation(lam.size), steps, tries, seed)
     return labels
+
+
+def lightest_apart(problem: Problem, smallest: FloatArray) -> IntArray:
+    """All vertices in the largest cluster but the lightest, which fill the others up to the sizes they have to have.
+
+    Light is what has the least edge weight for its mass. Where a few hubs hold a graph together, nothing is cheaper to
+    cut off, and no coarsening knows it: there each light vertex has become a part of a hub.
+    """
+    graph, largest = problem.graph, int(problem.shares.argmax())
+    with np.errstate(over="ignore"):  # a vertex of next to no mass is not light
+        order = np.argsort(graph.degrees / graph.masses, kind="stable")
+    masses = graph.masses[order]
+    others = np.delete(np.arange(smallest.size), largest)
+    filled = np.searchsorted(np.cumsum(smallest[others]), np.cumsum(masses) - masses, side="right")
+    labels = np.empty(order.size, dtype=np.int64)
+    labels[order] = np.r_[others, largest][filled]
+    return labels

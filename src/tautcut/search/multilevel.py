@@ -19,7 +19,7 @@ from tautcut.interrupts import working_for
 from tautcut.kernels import devices
 from tautcut.problem import Partition, Problem, cuts
 from tautcut.search.annealing import Annealing
-from tautcut.search.cycles import VCycles
+from tautcut.search.cycles import VCycles, lightest_apart
 from tautcut.search.partitioners import strong_partition
 from tautcut.search.plan import Task
 from tautcut.search.population import Found, Population, is_same
@@ -35,6 +35,7 @@ _STRONG_WORK = 500_000  # directed edges up to which the strong partitioner is w
 _STRONG_DEGREE = 5000  # neighbours of a vertex with which it takes minutes, and cuts through the hub whatever it does
 _ANNEALED_WORK = 500_000  # directed edges up to which partitions are annealed too (decision 0029)
 _ANNEALED_VALUES = 5_000_000  # and vertices times clusters
+_CHEAP = 1.5  # times the lowest (P): a start that costs more as it is would not be refined to less (decision 0065)
 _GENERATION = 4  # combinations at a time; a constant, so that the answer does not depend on the cores
 
 
@@ -85,6 +86,7 @@ class MultilevelSearcher:
         if self._are_searched:
             yield from map(Found, self._searched(generators))
             yield from self._strong_starts(population, rng)
+            yield from self._light_start(population, rng)
             return
         starts = ((make(number, one), number) for number, one in enumerate(generators))
         for run_of_start, one in zip(self._solved(starts), generators, strict=True):
@@ -123,6 +125,13 @@ class MultilevelSearcher:
             labels = strong_partition(problem, imbalance=imbalance)
             if labels is not None:
                 yield Found(self.refine(problem.partition(labels), rng=rng))
+
+    def _light_start(self, population: Population, rng: np.random.Generator) -> Iterator[Found]:
+        """The lightest vertices cut off, refined, where that costs about as little as what is there (decision 0065)."""
+        problem = self._task.problem
+        partition = problem.partition(lightest_apart(problem, self._task.smallest))
+        if partition.energy < _CHEAP * population[0].energy:
+            yield Found(self.refine(partition, rng=rng))
 
     def children(self, population: Population, *, rng: np.random.Generator) -> Iterator[Found]:
         """Combinations of pairs; those of a generation are drawn together and combined at the same time."""
