@@ -11,7 +11,7 @@ import threading
 
 import pytest
 
-from tautcut.interrupts import SIGNALS, answering, apart, first_signal, listening, obey, working_for
+from tautcut.interrupts import SIGNALS, answering, apart, first_signal, listening, obey
 
 
 def interrupt_main_thread() -> None:
@@ -224,30 +224,3 @@ def test_a_process_ends_with_its_parent():
     assert process.stdout.readline()
     said, _ = process.communicate("x")  # the parent ends; the pipe is closed when the child has, too
     assert said == ""
-
-
-POOL = """
-import os
-from joblib import Parallel, delayed
-from tautcut.interrupts import working_for
-for _ in range(2):  # the second time the workers are watched already
-    print(*set(Parallel(2)(delayed(working_for)(os.getpid(), os.getpid) for _ in range(8))), flush=True)
-os.read(0, 1)
-os.kill(os.getpid(), 9)
-"""
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that learn of their parent's end")
-def test_workers_of_a_pool_end_with_a_parent_that_is_killed():
-    process = subprocess.Popen([sys.executable, "-c", POOL], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    workers = {int(number) for _ in range(2) for number in process.stdout.readline().split()}
-    assert len(workers) >= 1
-    assert process.pid not in workers
-    said, _ = process.communicate("x", timeout=60)  # the pipe is closed when the last of them has ended
-    assert said == ""
-
-
-def test_work_for_a_parent_that_is_another_is_just_done():
-    before = threading.enumerate()
-    assert working_for(os.getpid(), max, 3, 7) == 7
-    assert threading.enumerate() == before

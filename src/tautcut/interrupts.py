@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from concurrent import futures
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 Answer = TypeVar("Answer")
 
@@ -30,7 +30,6 @@ _GRACE = 0.3  # seconds that work which was asked to stop has to end by itself, 
 _LISTEN = 0.05  # seconds between looks
 _PATIENCE = 1.0  # seconds in which an interrupt has to be obeyed, before the process is left as it is
 _WATCH = 0.5  # seconds between looks whether the parent is there
-_WATCHER = "tautcut-watches"  # the thread that looks
 
 
 @dataclass
@@ -201,17 +200,5 @@ def outlive_never(parent: int) -> None:
             time.sleep(_WATCH)
         os._exit(1)
 
-    is_watched = any(thread.name == _WATCHER for thread in threading.enumerate())  # a pool's process works many times
-    if not is_watched and sys.platform != "win32":  # where a process never learns that its parent has ended
-        threading.Thread(target=watch, name=_WATCHER, daemon=True).start()
-
-
-def working_for(parent: int, work: Callable[..., Answer], *arguments: Any) -> Answer:
-    """work(*arguments); a process that `parent` has started for it ends with `parent` from here on.
-
-    Whoever runs it may be a thread of `parent`, or a worker that somebody else has started (dask, ray): these are left
-    as they are.
-    """
-    if os.getppid() == parent:
-        outlive_never(parent)
-    return work(*arguments)
+    if sys.platform != "win32":  # where a process never learns that its parent has ended
+        threading.Thread(target=watch, name="tautcut-watches", daemon=True).start()

@@ -1,9 +1,12 @@
 """Threads and processes change no bit of a fit: a whole default one at several numbers of threads, and the starts of
-one fit in processes of their own. That they are really used is asserted each time.
+one fit in processes of their own, which end with it. That they are really used is asserted each time.
 """
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import joblib
@@ -75,3 +78,24 @@ def test_starts_in_processes_of_their_own_give_the_same_bits(graph, monkeypatch,
     both = fitted(graph, n_jobs=2, **knobs)
     assert asked == [2]
     assert_same_bits(both, alone)
+
+
+POOL = """
+import os
+from tautcut import Graph, MTVClustering
+path = Graph.from_edges([(i, i + 1) for i in range(9)])
+plain = {"init": "random", "search": "none", "device": "reference", "affinity": "precomputed", "random_state": 0}
+MTVClustering(2, n_init=4, n_jobs=2, **plain).fit(path)
+print("fitted", flush=True)
+os.read(0, 1)
+os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that learn of their parent's end")
+def test_workers_end_with_a_parent_that_is_killed():
+    """Those without work as well, which would wait for some for five minutes, with the pipe in their hands."""
+    process = subprocess.Popen([sys.executable, "-c", POOL], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "fitted\n"
+    said, _ = process.communicate("x", timeout=60)
+    assert said == ""

@@ -15,7 +15,7 @@ import numpy as np
 from tautcut.algorithm.results import Result
 from tautcut.algorithm.solver import run
 from tautcut.arrays import FloatArray
-from tautcut.interrupts import working_for
+from tautcut.interrupts import outlive_never
 from tautcut.kernels import devices
 from tautcut.problem import Partition, Problem, cuts
 from tautcut.search.annealing import Annealing
@@ -112,9 +112,13 @@ class MultilevelSearcher:
 
     def _in_processes(self, work: Callable[..., Item], arguments: Iterable[tuple[Any, ...]]) -> Iterator[Item]:
         from joblib import Parallel, delayed
+        from joblib.parallel import get_active_backend
 
-        tasks = (delayed(working_for)(os.getpid(), work, *one) for one in arguments)
-        done: Iterator[Item] = Parallel(n_jobs=self._task.plan.n_jobs, return_as="generator")(tasks)
+        # Processes that joblib starts for this one end with it; those of another backend are somebody else's.
+        is_own = type(get_active_backend()[0]).__name__ == "LokyBackend"
+        begin = {"initializer": outlive_never, "initargs": (os.getpid(),)} if is_own else {}
+        tasks = (delayed(work)(*one) for one in arguments)
+        done: Iterator[Item] = Parallel(n_jobs=self._task.plan.n_jobs, return_as="generator", **begin)(tasks)
         return done
 
     def _strong_starts(self, population: Population, rng: np.random.Generator) -> Iterator[Found]:
