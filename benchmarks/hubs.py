@@ -207,7 +207,8 @@ def page(records: list[RunRecord]) -> str:
         "# Hubs", "",
         f"The default with {CLUSTERS} clusters, one seed, on graphs where one vertex has half of the others, or all of "
         "them, for neighbours. Up to 100,000 "
-        "directed edges the search is that of small graphs, which is longer by choice. One run each: no spread.", "",
+        "directed edges the search is that of small graphs, which is longer by choice. One run each: no spread, and "
+        "the first one, of the smallest star, compiles what is not compiled yet.", "",
         f"- machine: {machine['cpus']} cores, {machine['platform']}", f"- commit: {commits}", "",
         table(head, rows), "",
         *(gpu_section(read_records(GPU_RECORDS)) if GPU_RECORDS.exists() else []),
