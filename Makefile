@@ -61,9 +61,12 @@ test-rank-kills: $(INTERPRETER_VENV)/.torch  ## 30 kills of runs over many proce
 fuzz: $(VENV)/.dev  ## fresh cases for the fuzzers: ARGS="--minutes 30"; one of them again: ARGS="--case cli:123"
 	@NUMBA_CACHE_DIR='$(CURDIR)/build/numba-fuzz' OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m hostile $(ARGS)
 
+# Extras stay in the pins: pip takes a dependency on coverage[toml] for another one than coverage, and refuses it unpinned as
+# soon as a newer version is out.
 lock: $(AUDIT_VENV)/.tools  ## the newest versions that pyproject.toml allows, with hashes, into requirements/ci.txt
 	@$(AUDIT_VENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
-		--custom-compile-command 'make lock' --extra dev --extra build pyproject.toml --output-file requirements/ci.txt
+		--no-strip-extras --custom-compile-command 'make lock' --extra dev --extra build pyproject.toml \
+		--output-file requirements/ci.txt
 
 audit: $(AUDIT_VENV)/.tools $(VENV)/.dev  ## known vulnerabilities of what is locked; its licences into docs/licences.md
 	@$(AUDIT_VENV)/bin/python requirements/audit.py $(BIN)/python

@@ -18,7 +18,7 @@ SOUND, VULNERABLE, UNKNOWN = 0, 1, 2
 
 def main(python: str) -> int:
     """List the licences of what is installed beside `python`, then look up what is locked."""
-    locked = set(re.findall(r"^([\w.-]+)==", LOCK.read_text(encoding="utf-8"), flags=re.MULTILINE))
+    locked = set(re.findall(r"^([\w.-]+)(?:\[.*\])?==", LOCK.read_text(encoding="utf-8"), flags=re.MULTILINE))
     found = _asked("pip-licenses", f"--python={python}", "--from=mixed", "--format=json", "--packages", *sorted(locked))
     LICENCES.write_text(_page(json.loads(found.stdout)), encoding="utf-8")
     _say(f"{LICENCES.relative_to(ROOT)} lists {len(json.loads(found.stdout))} licences.")
