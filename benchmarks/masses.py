@@ -23,7 +23,7 @@ from tautcut.algorithm.solver import run
 from tautcut.arrays import IntArray
 from tautcut.datasets import PAPER_NAMES
 from tautcut.datasets.registry import LabelledGraph, paper_graph
-from tautcut.kernels.cpu.moves import Level
+from tautcut.kernels.cpu.coarsening import Level
 from tautcut.kernels.devices import choose
 from tautcut.records import RunRecord, append_record, read_records, run_estimator
 from tautcut.records.records import circumstances

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from tautcut.kernels.cpu.annealing import anneal
-from tautcut.kernels.cpu.moves import descend, finest_level
+from tautcut.kernels.cpu.coarsening import finest_level
+from tautcut.kernels.cpu.moves import descend
 from tautcut.problem import Partition, Problem
 from tautcut.records import RunRecord, circumstances
 from tautcut.search.partitioners import integer_weights

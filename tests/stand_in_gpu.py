@@ -22,7 +22,8 @@ from tautcut.graph import Graph
 from tautcut.graph.laplacian import diffuse, normalised_cut
 from tautcut.kernels import devices
 from tautcut.kernels.batch import Limits
-from tautcut.kernels.cpu.moves import Level, descend, finest_level, weights_between
+from tautcut.kernels.cpu.coarsening import Level, finest_level, weights_between
+from tautcut.kernels.cpu.moves import descend
 from tautcut.kernels.reference import ReferenceKernels, project
 from tautcut.problem import Problem, cuts
 

@@ -20,7 +20,7 @@ from tautcut.graph import Graph
 from tautcut.graph.adapters import is_graph, vertex_names
 from tautcut.graph.laplacian import centrality_within
 from tautcut.kernels.cpu import compiling
-from tautcut.kernels.cpu.moves import Level, contract_matching, finest_level
+from tautcut.kernels.cpu.coarsening import Level, contract_matching, finest_level
 from tautcut.neighbors import Metric, Weights, affordable_neighbors, distinct_rows, features_of, knn_graph
 from tautcut.problem import Problem
 from tautcut.search.certainty import class_probabilities

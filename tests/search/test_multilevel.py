@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from strategies import planted_graph, problems, random_graph
 from tautcut import Graph, Problem
 from tautcut.errors import InputError
-from tautcut.kernels.cpu.moves import descend, finest_level, induced, weights_between
+from tautcut.kernels.cpu.coarsening import finest_level, induced, weights_between
+from tautcut.kernels.cpu.moves import descend
 from tautcut.problem import Partition, lam_of_prior
 from tautcut.search import cycles, multilevel
 from tautcut.search.cycles import VCycles, lightest_apart

@@ -13,8 +13,8 @@ import scipy.sparse as sp
 from tautcut.arrays import Array, FloatArray, IntArray
 from tautcut.graph import Graph
 from tautcut.graph.shard import Shard
+from tautcut.kernels.cpu.coarsening import Level, contract_matching, finest_level
 from tautcut.kernels.cpu.layout import permuted
-from tautcut.kernels.cpu.moves import Level, contract_matching, finest_level
 from tautcut.ranks.problem import DividedProblem
 
 _SHARE = 0.1  # of the vertices that the coarse graph has: with a third of it, noisy graphs end higher (decision 0062)

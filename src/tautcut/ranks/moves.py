@@ -10,7 +10,8 @@ from functools import cached_property
 import numpy as np
 
 from tautcut.arrays import BoolArray, FloatArray, IntArray
-from tautcut.kernels.cpu.moves import Level, descend_part
+from tautcut.kernels.cpu.coarsening import Level
+from tautcut.kernels.cpu.moves import descend_part
 from tautcut.problem import Partition, balanced_terms
 from tautcut.ranks.problem import DividedProblem
 

@@ -12,14 +12,8 @@ from scipy.optimize import linear_sum_assignment
 
 from tautcut.arrays import FloatArray, IntArray
 from tautcut.kernels.cpu.annealing import anneal
-from tautcut.kernels.cpu.moves import (
-    Level,
-    bisect,
-    contract_matching,
-    contract_pieces,
-    induced,
-    weights_between,
-)
+from tautcut.kernels.cpu.coarsening import Level, contract_matching, contract_pieces, induced, weights_between
+from tautcut.kernels.cpu.moves import bisect
 from tautcut.problem import Partition, Problem, balanced_terms
 from tautcut.search.cycles import VCycles, pockets
 from tautcut.search.population import clusters_to_merge_and_split, is_better

@@ -12,7 +12,8 @@ from functools import cached_property
 import numpy as np
 
 from tautcut.arrays import FloatArray, IntArray
-from tautcut.kernels.cpu.moves import Level, bisect, contract_matching, descend, finest_level, induced, weights_between
+from tautcut.kernels.cpu.coarsening import Level, contract_matching, finest_level, induced, weights_between
+from tautcut.kernels.cpu.moves import bisect, descend
 from tautcut.kernels.cpu.pockets import pocket_partition
 from tautcut.problem import Partition, Problem, balanced_terms
 from tautcut.search.partitioners import imbalance_of_start, partition_level

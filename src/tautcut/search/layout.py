@@ -9,8 +9,8 @@ import numpy as np
 
 from tautcut.arrays import IntArray
 from tautcut.kernels.cpu import compiling
+from tautcut.kernels.cpu.coarsening import contract_matching, plain_level
 from tautcut.kernels.cpu.layout import is_scattered, permuted
-from tautcut.kernels.cpu.moves import contract_matching, plain_level
 from tautcut.problem import Problem
 from tautcut.search import partitioners
 

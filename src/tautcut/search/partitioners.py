@@ -14,7 +14,7 @@ from tautcut.arrays import FloatArray, IntArray
 from tautcut.errors import EngineUnavailableError
 from tautcut.graph import Graph
 from tautcut.graph.graph import local_order
-from tautcut.kernels.cpu.moves import Level
+from tautcut.kernels.cpu.coarsening import Level
 from tautcut.problem import Problem, expected_masses
 from tautcut.search import kahypar
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from strategies import planted_graph, problems, random_graph
 from tautcut.graph import Graph
-from tautcut.kernels.cpu import moves
 from tautcut.kernels.cpu.annealing import anneal
-from tautcut.kernels.cpu.moves import bisect, contract_matching, descend, finest_level
+from tautcut.kernels.cpu.coarsening import finest_level
+from tautcut.kernels.cpu.moves import bisect, descend
 from tautcut.problem import Problem, cuts
 
 
@@ -87,21 +87,6 @@ def test_a_spoilt_planted_partition_is_repaired():
     assert problem.partition(moved).energy <= problem.partition(truth).energy
 
 
-@given(problems(has_labels=True), st.data())
-def test_a_contraction_keeps_masses_and_the_cut_of_every_coarse_partition(problem, data):
-    level = finest_level(problem.graph, problem.is_labelled)
-    groups = draw_labels(problem, data)
-    coarse, parent = contract_matching(level, groups, heaviest=3.0, rng=np.random.default_rng(0))
-    assert coarse.masses == pytest.approx(np.bincount(parent, problem.graph.masses))
-    assert all(len(set(groups[parent == c])) == 1 for c in range(coarse.n_vertices))
-    coarse_labels = np.arange(coarse.n_vertices) % problem.n_clusters
-    bounds = np.full(problem.n_clusters, np.inf)  # nothing may move
-    _, cut, masses = descend(coarse, coarse_labels, problem.lam, bounds)
-    fine = coarse_labels[parent]
-    np.testing.assert_allclose(cut, cuts(problem.graph, fine, problem.n_clusters), atol=1e-9)
-    assert masses == pytest.approx(problem.partition(fine).masses)
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_a_bisection_finds_the_seam(seed):
     """Two rings of 12 and of 20, each vertex joined to four others, and one edge between them."""
@@ -119,63 +104,6 @@ def test_both_sides_of_a_bisection_have_a_vertex(n, n_edges, seed):
     first, second = (bisect(level, rng=np.random.default_rng(seed)) for _ in range(2))
     assert np.array_equal(first, second)
     assert np.ceil(0.1 * n) <= first.sum() <= n - np.ceil(0.1 * n)
-
-
-# ---------------------------------------------------------------- hubs
-
-
-def star(n: int) -> Graph:
-    return Graph.from_edges([(0, i) for i in range(1, n)])
-
-
-def shared_neighbors(graph: Graph) -> np.ndarray:
-    A = (graph.to_scipy() > 0).astype(float)
-    rows = np.repeat(np.arange(graph.n_vertices), np.diff(graph.indptr))
-    return np.asarray((A @ A)[rows, graph.indices]).ravel()
-
-
-@pytest.mark.parametrize("is_weighted", [False, True])
-def test_an_edge_is_rated_by_the_neighbors_that_its_ends_share(is_weighted):
-    graph = random_graph(80, 600, seed=3, is_weighted=is_weighted, n_isolated=2)
-    level = finest_level(graph, np.zeros(80, bool))
-    np.testing.assert_array_equal(level.rating, graph.weights * (0.1 + shared_neighbors(graph)))
-
-
-def test_what_two_hubs_share_is_estimated():
-    """Hubs that are joined to one another and to all leaves; what a leaf and a hub share, the hubs, is counted."""
-    n_hubs, n_leaves = 60, 2 * moves._MOST_LOOKS + 100
-    n = n_hubs + n_leaves
-    edges = [(hub, other) for hub in range(n_hubs) for other in range(hub + 1, n)]
-    graph = Graph.from_edges(edges)
-    rating = finest_level(graph, np.zeros(n, bool)).rating
-    joins_hubs = (np.repeat(np.arange(n), np.diff(graph.indptr)) < n_hubs) & (graph.indices < n_hubs)
-    assert joins_hubs.sum() == n_hubs * (n_hubs - 1)
-    assert rating[joins_hubs] == pytest.approx(np.full(joins_hubs.sum(), n - 2), rel=0.05)
-    assert rating[~joins_hubs] == pytest.approx(np.full((~joins_hubs).sum(), 0.1 + n_hubs - 1))
-
-
-@pytest.mark.parametrize("n_groups", [1, 3])
-def test_the_leaves_of_a_star_are_paired(n_groups):
-    level = finest_level(star(400), np.zeros(400, bool))
-    groups = np.arange(400) % n_groups
-    coarse, parent = contract_matching(level, groups, heaviest=40.0, rng=np.random.default_rng(0))
-    assert coarse.n_vertices <= 210
-    assert coarse.masses.max() <= 2
-    assert all(np.unique(groups[parent == c]).size == 1 for c in range(coarse.n_vertices))
-
-
-def test_vertices_whose_masses_multiply_to_nothing_are_paired():
-    masses = np.where(np.arange(40) < 20, 1e-200, 1.0)
-    level = finest_level(planted_graph(4, 10, seed=0).with_masses(masses), np.zeros(40, np.bool_))
-    coarse, _ = contract_matching(level, np.zeros(40, np.int64), heaviest=2.0, rng=np.random.default_rng(0))
-    assert coarse.n_vertices <= 28
-    assert coarse.masses.sum() == pytest.approx(masses.sum())
-
-
-def test_vertices_without_edges_are_paired():
-    level = finest_level(Graph.from_edges([(0, 1)], n_vertices=100), np.zeros(100, bool))
-    coarse, _ = contract_matching(level, np.zeros(100, np.int64), heaviest=5.0, rng=np.random.default_rng(0))
-    assert coarse.n_vertices <= 51
 
 
 # ---------------------------------------------------------------- weights of very different sizes

@@ -8,7 +8,8 @@ import pytest
 from gpu_or_interpreter import MIXED, N, kernels_of, labelled_problem, masses_of, torch
 from sample_graphs import random_graph
 from stand_in_gpu import StandInGpu
-from tautcut.kernels.cpu.moves import descend, finest_level, weights_between
+from tautcut.kernels.cpu.coarsening import finest_level, weights_between
+from tautcut.kernels.cpu.moves import descend
 from tautcut.kernels.gpu import layout as layout_module
 from tautcut.kernels.gpu.moves import GpuMoves
 from tautcut.problem import Problem, cuts

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tautcut.arrays import FloatArray, IntArray
+from tautcut.kernels.cpu.coarsening import Level
 from tautcut.kernels.cpu.compiling import absorbed, compiled
-from tautcut.kernels.cpu.moves import Level, add_up, is_wide
+from tautcut.kernels.cpu.moves import add_up, is_wide
 
 _EPOCHS = 64  # temperatures of a run, each a constant factor below the one before
 _ANYWHERE = 0.05  # share of the proposals that send any vertex to any cluster: isolated ones have no other way

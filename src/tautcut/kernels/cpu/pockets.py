@@ -8,8 +8,8 @@ import numpy as np
 
 from tautcut.arrays import BoolArray, FloatArray, IntArray
 from tautcut.kernels.cpu.annealing import below, generator
+from tautcut.kernels.cpu.coarsening import Level
 from tautcut.kernels.cpu.compiling import compiled
-from tautcut.kernels.cpu.moves import Level
 
 
 @compiled
