@@ -80,8 +80,9 @@ bench: $(BENCH_VENV)/.peers  ## the kernels, then every peer on the same graphs;
 	@$(BENCH) benchmarks/kernels.py
 	@$(BENCH) benchmarks/run.py $(ARGS)
 
-bench-scale: $(BENCH_VENV)/.peers  ## neighbours beside peers; features to labels, 10 k to 1 M points; results in docs/results
+bench-scale: $(BENCH_VENV)/.peers  ## threads; neighbours beside peers; features to labels, 10 k to 1 M points; results in docs/results
 	@rm -rf build/numba-bench
+	@$(BENCH) benchmarks/threads.py
 	@$(BENCH) benchmarks/neighbors.py
 	@$(BENCH) benchmarks/scale.py $(ARGS)
 

@@ -281,16 +281,16 @@ METHODS = {
 
 def measure(method: Method, data: Data, *, seed: int, per_class: int) -> dict[str, Any]:
     """What one run gave: seconds, energy, purity, sizes and a word, ready for a record."""
-    task = _task(data, seed, per_class)
+    task = task_of(data, seed, per_class)
     if method.package != "tautcut":
         with suppress(Exception, SystemExit):  # a failure on a toy is no verdict
-            method.prepare(_task(_toy(data), seed, per_class), **method.settings)()
+            method.prepare(task_of(_toy(data), seed, per_class), **method.settings)()
     run = method.prepare(task, **method.settings)
     answer, seconds = _timed(run)
     return {"seconds": round(seconds, 4), **judge(answer, data, is_labelled=per_class > 0)}
 
 
-def _task(data: Data, seed: int, per_class: int) -> Task:
+def task_of(data: Data, seed: int, per_class: int) -> Task:
     labels = draw_labels(data.truth, per_class=per_class, rng=np.random.default_rng(seed)) if per_class else None
     return Task(data.W, data.n_clusters, data.X, labels, seed)
 
