@@ -12,9 +12,9 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
 
-import tautcut.estimators as estimators
 from tautcut import MTVClassifier, MTVClustering, Problem, knn_graph
 from tautcut.errors import InputError
+from tautcut.estimators import shared
 from tautcut.graph.diagnostics import confidence
 from tautcut.neighbors import nearest
 
@@ -97,14 +97,14 @@ def test_an_unknown_metric_or_weight_is_named(name: str):
 def test_the_seed_fixes_approximate_neighbours_too(monkeypatch: pytest.MonkeyPatch):
     """Only the approximate search draws; it is given the same numbers by the same seed, and the starts lose none."""
     drawn: list[float] = []
-    original = estimators.neighbor_graph
+    original = shared.neighbor_graph
 
     def spy(features: Any, k: int, *, random_state: np.random.Generator, **more: Any) -> Any:
         drawn.append(float(random_state.random()))
         return original(features, k, random_state=random_state, **more)
 
     plain = MTVClustering(3, random_state=5).fit(X)
-    monkeypatch.setattr(estimators, "neighbor_graph", spy)
+    monkeypatch.setattr(shared, "neighbor_graph", spy)
     for random_state in (5, 5, np.random.default_rng(5), 6):
         model = MTVClustering(3, random_state=random_state).fit(X)
         if random_state != 6:

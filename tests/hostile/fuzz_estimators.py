@@ -164,7 +164,7 @@ def examine(number: int, folder: Path) -> Finding:
 
 def is_refusal(error: Exception) -> bool:
     """Whether the error is a sentence of ours, or of scikit-learn's check of X, which ours leave it to."""
-    of_sklearn = isinstance(error, ValueError) and " at estimators.py:" in told(error)
+    of_sklearn = isinstance(error, ValueError) and " at shared.py:" in told(error)
     return isinstance(error, TautcutError) or (of_sklearn and any(word in str(error) for word in SKLEARN))
 
 
