@@ -158,7 +158,7 @@ def _pass_on(
 
 
 @absorbed
-def _is_much(waits: Any, tolerance: Any) -> bool:
+def _is_much(waits: Any, tolerance: Any) -> Any:
     """Whether more than the tolerance waits in any lane, to be passed on or to be taken back."""
     return lanes_above(absolute(waits), full(tolerance, LANES)) != 0
 
