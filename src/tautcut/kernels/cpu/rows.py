@@ -318,21 +318,38 @@ def has_lane_between(typing_context: Any, x: Any, low: Any, high: Any) -> Any:
     return types.boolean(x, low, high), generate
 
 
+def _bits(builder: Any, answers: list[Any]) -> Any:
+    """A bit for each lane of these vectors of truth values, the first lowest."""
+    bits, begin = ir.Constant(ir.IntType(64), 0), 0
+    for answer in answers:
+        lanes = answer.type.count
+        here = builder.zext(builder.bitcast(answer, ir.IntType(lanes)), ir.IntType(64))
+        bits = builder.or_(bits, builder.shl(here, ir.Constant(ir.IntType(64), begin)))
+        begin += lanes
+    return bits
+
+
 @intrinsic
 def lanes_up_to(typing_context: Any, x: Any, high: Any) -> Any:
     """A bit for each lane, the first lowest: whether x ≤ high."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        answer, begin = ir.Constant(ir.IntType(64), 0), 0
-        for piece in _pieces(builder, args[0]):
-            lanes = piece.type.count
-            is_below = builder.fcmp_ordered("<=", piece, _splat(builder, args[1], lanes))
-            bits = builder.zext(builder.bitcast(is_below, ir.IntType(lanes)), ir.IntType(64))
-            answer = builder.or_(answer, builder.shl(bits, ir.Constant(ir.IntType(64), begin)))
-            begin += lanes
-        return answer
+        pieces = _pieces(builder, args[0])
+        highs = [_splat(builder, args[1], piece.type.count) for piece in pieces]
+        return _bits(builder, [builder.fcmp_ordered("<=", *pair) for pair in zip(pieces, highs, strict=True)])
 
     return types.int64(x, high), generate
+
+
+@intrinsic
+def lanes_above(typing_context: Any, x: Any, y: Any) -> Any:
+    """A bit for each lane, the first lowest: whether x > y."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pairs = zip(*(_pieces(builder, arg) for arg in args), strict=True)
+        return _bits(builder, [builder.fcmp_ordered(">", *pair) for pair in pairs])
+
+    return types.int64(x, y), generate
 
 
 @intrinsic

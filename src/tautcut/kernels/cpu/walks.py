@@ -11,21 +11,23 @@ import numpy as np
 
 from tautcut.arrays import Array, IntArray
 from tautcut.kernels.cpu.compiling import absorbed, compiled
-from tautcut.kernels.cpu.rows import absolute, full, largest, load, store, where_greater
+from tautcut.kernels.cpu.rows import absolute, full, lanes_above, load, store, where_greater
 
 LANES = 8  # walks side by side, from vertices near each other: what one of them reaches, most of the others do
 _OVER = 1.3  # more than what waits is passed on, and some of it taken back later: over-relaxation (decision 0043)
-_ROUNDS = 90  # of passing on, each with
-_FINER = 0.5  # times the tolerance of the one before: single precision goes no further
+_ROUNDS = 180  # of passing on, each with
+_FINER = 0.7  # times the tolerance of the one before: single precision goes no further
 _CLEAR = 2.0  # a vertex is told from others once its visits exceed its tolerance so many times
 _SETTLED = 0.03  # share of the nearest that the last round may have changed (decision 0043)
+_SWEEPS = 2  # over the vertices that have passed something on, at the end (decision 0043)
 _TIE = 1e-3  # visits that differ by this share of themselves count as equal
 
 # Columns of `Room.waiting` behind the lanes, so that a vertex lies within one line of the cache.
 _SHARE = LANES  # its share of the tolerance
-_STAGE = LANES + 1
-# Stages of a vertex in a group of walks; in the last three it stands in the queue.
-_UNSEEN, _SEEN, _DONE, _AGAIN, _FIRST, _START = 0.0, 1.0, 2.0, 3.0, 4.0, 5.0
+_MARKS = LANES + 1  # what a group of walks has seen of it, as bits:
+_REACHED, _PASSED, _QUEUED, _START = 1, 2, 4, 8
+_INFINITY = 0x7F800000  # its bits as a whole number
+_NAN = -1  # the bits of one: nothing lies above it, and as a whole number it comes before 0
 
 
 class Links(NamedTuple):
@@ -35,17 +37,19 @@ class Links(NamedTuple):
     indices: Array
     chances: Array  # of each step: w_ij / d_i
     roots: Array  # √d_i, in any unit
+    inverses: Array  # 1/√d_i
 
 
 class Room(NamedTuple):
     """What a thread needs for its walks: arrays for all vertices, as empty after a group of walks as before."""
 
     waiting: Array  # (n, 2 LANES): visits that are still to be passed on, and the two columns above
+    marks: Array  # the same memory as whole numbers
     counted: Array  # (n, LANES): visits counted so far
     queue: Array
     reached: Array
     passed: Array  # vertices that have passed something on
-    score: Array
+    score: Array  # (n, LANES)
     is_near: Array  # a bit for each walk: whether the vertex was among its nearest at the last look
 
 
@@ -54,14 +58,14 @@ def room_for(indptr: IntArray) -> Room:
     n, n_neighbors = indptr.size - 1, np.diff(indptr)
     waiting = np.zeros((n, 2 * LANES), np.float32)
     waiting[:, _SHARE] = n_neighbors / n_neighbors.mean()
-    queue, reached, passed = np.empty((3, n), np.int32)
-    counted, score = np.zeros((n, LANES), np.float32), np.empty(n, np.float32)
-    return Room(waiting, counted, queue, reached, passed, score, np.zeros(n, np.uint8))
+    queue, reached, passed = np.empty((3, n + 1), np.int32)  # one more: the place behind the last is written to
+    counted, score = np.zeros((n, LANES), np.float32), np.empty((n, LANES), np.float32)
+    return Room(waiting, waiting.view(np.int32), counted, queue, reached, passed, score, np.zeros(n, np.uint8))
 
 
 def room_bytes(n_vertices: int) -> int:
     """What the room of one thread takes."""
-    return n_vertices * (4 * (3 * LANES + 4) + 1)
+    return n_vertices * (4 * (4 * LANES + 3) + 1)
 
 
 @compiled
@@ -77,12 +81,13 @@ def visits(
     along `most` edges.
     """
     kept = nearest.shape[1]
-    tallies = np.empty((2, LANES), np.float32)
+    bars, tallies = np.empty((4, LANES), np.float32), np.empty((2, LANES), np.float32)
+    found, scored = np.empty(kept + 1, np.int32), np.empty(kept + 1, np.float32)
     for group in range(first, last, LANES):
         n_walks = min(LANES, last - group)
         for lane in range(n_walks):
             room.waiting[group + lane, lane] = 1.0
-            room.waiting[group + lane, _STAGE] = _START
+            room.marks[group + lane, _MARKS] = _REACHED | _QUEUED | _START
             room.queue[lane] = room.reached[lane] = group + lane
         bound, n_waiting, n_reached, n_passed, n_edges = tolerance, n_walks, n_walks, 0, 0
         for _ in range(_ROUNDS):
@@ -91,20 +96,22 @@ def visits(
             )
             if n_edges > most or (
                 _is_clear(room, bound, n_neighbors, n_walks, n_reached, n_passed, tallies)
-                and _changes(links, room, n_walks, n_passed, n_neighbors) <= _SETTLED * n_neighbors * n_walks
+                and _changes(links, room, n_walks, n_passed, n_neighbors, bars) <= _SETTLED * n_neighbors * n_walks
             ):
                 break
             bound *= np.float32(_FINER)
             n_waiting = _waiting_again(room, bound, n_reached)
-        _settle(links, room, n_reached)
-        # What never passed anything on is near only where little was passed on.
-        among = room.passed[:n_passed] if n_passed > 2 * kept else room.reached[:n_reached]
+        _sweep(links, room, continues, n_walks, n_reached, n_passed)
         for lane in range(n_walks):
             start = group + lane
-            returns[start] = room.counted[start, lane] * links.roots[start]
-            _select(room, lane, start, among, nearest[start], scores[start])
-        for a in range(n_reached):
-            store(room.counted, room.reached[a], full(np.float32(0), LANES))
+            returns[start] = room.counted[start, lane] * links.roots[start] * links.roots[start]
+        # What never passed anything on is near only where little was passed on.
+        among = room.passed[:n_passed] if n_passed > 2 * kept else room.reached[:n_reached]
+        _score(room, among, n_walks, links.roots)
+        _find_bars(room.score, among.size, kept, bars)
+        for lane in range(n_walks):
+            _select(room, lane, among, bars, found, scored, nearest[group + lane], scores[group + lane])
+        _clear(room, n_reached)
 
 
 @absorbed
@@ -116,42 +123,44 @@ def _pass_on(
 
     Not along more edges than `most`: at a vertex with too many of them it ends, unless a walk starts there.
     """
-    indptr, indices, chances, _ = links
-    waiting, counted, queue, reached, passed, _, _ = room
-    n, head = queue.size, 0
+    indptr, indices, chances, _, _ = links
+    waiting, marks, counted, queue, reached, passed, _, _ = room
+    head, tail = 0, n_waiting
     over = full(np.float32(_OVER), LANES)
-    while n_waiting > 0:
+    while head != tail:
         i = queue[head]
+        mark = marks[i, _MARKS]
         n_edges += indptr[i + 1] - indptr[i]
-        if n_edges > most and waiting[i, _STAGE] != _START:
+        if n_edges > most and not mark & _START:
             break
-        head = head + 1 if head + 1 < n else 0
-        n_waiting -= 1
+        head = head + 1 if head + 1 < queue.size else 0
         before = load(waiting, i, LANES)
         mass = before * over
         store(waiting, i, before - mass)
         store(counted, i, load(counted, i, LANES) + mass)
-        if waiting[i, _STAGE] >= _FIRST:
-            passed[n_passed] = i
-            n_passed += 1
-        waiting[i, _STAGE] = _DONE
+        passed[n_passed] = i
+        n_passed += not mark & _PASSED
+        marks[i, _MARKS] = _REACHED | _PASSED
         mass = mass * full(continues, LANES)
+        # Without branches: what happens at a neighbour cannot be foreseen, and a wrong guess costs more than all of it.
         for e in range(indptr[i], indptr[i + 1]):
             j = indices[e]
             after = load(waiting, j, LANES) + mass * full(chances[e], LANES)
             store(waiting, j, after)
-            stage = waiting[j, _STAGE]
-            if stage < _AGAIN:
-                if stage == _UNSEEN:
-                    reached[n_reached] = j
-                    n_reached += 1
-                    waiting[j, _STAGE] = _SEEN
-                if largest(absolute(after)) > bound * waiting[j, _SHARE]:
-                    tail = head + n_waiting
-                    queue[tail if tail < n else tail - n] = j
-                    n_waiting += 1
-                    waiting[j, _STAGE] = _AGAIN if stage == _DONE else _FIRST
+            mark = marks[j, _MARKS]
+            reached[n_reached] = j
+            n_reached += not mark & _REACHED
+            joins = 1 if _is_much(after, bound * waiting[j, _SHARE]) and not mark & _QUEUED else 0
+            marks[j, _MARKS] = mark | _REACHED | joins * _QUEUED
+            queue[tail] = j
+            tail = tail + joins if tail + joins < queue.size else 0
     return n_reached, n_passed, n_edges
+
+
+@absorbed
+def _is_much(waits: Any, tolerance: Any) -> Any:
+    """Whether more than the tolerance waits in any lane, to be passed on or to be taken back."""
+    return lanes_above(absolute(waits), full(tolerance, LANES)) != 0
 
 
 @absorbed
@@ -179,23 +188,85 @@ def _is_clear(
 
 
 @absorbed
-def _changes(links: Links, room: Room, n_walks: int, n_passed: int, n_neighbors: int) -> int:
+def _sweep(links: Links, room: Room, continues: Any, n_walks: int, n_reached: int, n_passed: int) -> None:
+    """Count what still waits as visits, and divide them by d; then bring them nearer to where all is passed on.
+
+    That is where v_i = (1 if a walk starts at i) / d_i + continues Σ_j w_ij v_j / d_i. A Gauss–Seidel sweep over the
+    vertices that have passed something on only reads at their neighbours, and so costs a part of passing on.
+    """
+    indptr, indices, chances, _, inverses = links
+    counted, waiting = room.counted, room.waiting
+    over, further = full(np.float32(_OVER), LANES), full(continues, LANES)
+    for a in range(n_reached):
+        i = room.reached[a]
+        scale = full(inverses[i] * inverses[i], LANES)
+        store(counted, i, (load(counted, i, LANES) + load(waiting, i, LANES)) * scale)
+        store(waiting, i, full(np.float32(0), LANES))
+    for lane in range(n_walks):
+        i = room.reached[lane]
+        waiting[i, lane] = inverses[i] * inverses[i]
+    for _ in range(_SWEEPS):
+        for a in range(n_passed):
+            i = room.passed[a]
+            flow = full(np.float32(0), LANES)
+            for e in range(indptr[i], indptr[i + 1]):
+                flow = flow + load(counted, indices[e], LANES) * full(chances[e], LANES)
+            now = load(counted, i, LANES)
+            store(counted, i, now + over * (load(waiting, i, LANES) + further * flow - now))
+    for lane in range(n_walks):
+        waiting[room.reached[lane], lane] = 0.0
+
+
+@absorbed
+def _score(room: Room, among: Array, n_walks: int, scales: Array) -> None:
+    """Visits times these scales, what still waits among them; 0 for a walk's own start: starts stand first."""
+    for a in range(among.size):
+        i = among[a]
+        visits = load(room.counted, i, LANES) + load(room.waiting, i, LANES)
+        store(room.score, a, visits * full(scales[i], LANES))
+    for lane in range(n_walks):
+        room.score[lane, lane] = 0.0
+
+
+@absorbed
+def _find_bars(score: Array, n: int, rank: int, bars: Array) -> None:
+    """For each lane the bar bars[0] ≥ 0 above which `rank` of the first n scores lie, or all that are positive.
+
+    Where several are equal at that rank they are the bar, and fewer lie above it; they alone lie between bars[1] and
+    it. All lanes are searched in one, by halving whole numbers: the bits of positive floats have the floats' order.
+    """
+    one, nothing = full(np.float32(1), LANES), full(np.float32(0), LANES)
+    numbers = bars.view(np.int32)
+    numbers[0], numbers[1], bars[2] = _INFINITY, _NAN, 0.0
+    n_open = LANES
+    while n_open:
+        bar, n_above = load(bars, 2, LANES), nothing
+        for a in range(n):
+            n_above = n_above + where_greater(load(score, a, LANES), bar, one, nothing)
+        store(bars, 3, n_above)
+        n_open = 0
+        for lane in range(LANES):
+            numbers[1 if bars[3, lane] > rank else 0, lane] = numbers[2, lane]
+            if bars[3, lane] != rank and numbers[0, lane] - numbers[1, lane] > 1:
+                numbers[2, lane] = (numbers[0, lane] + numbers[1, lane]) // 2
+                n_open += 1
+
+
+@absorbed
+def _changes(links: Links, room: Room, n_walks: int, n_passed: int, n_neighbors: int, bars: Array) -> int:
     """How many vertices have come among the nearest of their walk since the last look; beyond ties."""
     n_changed = 0
-    for lane in range(n_walks):
-        bit = np.uint8(1 << lane)
-        for a in range(n_passed):
-            i = room.passed[a]
-            room.score[a] = (room.counted[i, lane] + room.waiting[i, lane]) / links.roots[i]
-        bar = largest_of(room.score, n_passed, n_neighbors + 1)
-        for a in range(n_passed):
-            i = room.passed[a]
-            score = (room.counted[i, lane] + room.waiting[i, lane]) / links.roots[i]
-            if score >= bar:
-                n_changed += (room.is_near[i] & bit) == 0 and score > bar * np.float32(1 + _TIE)
-                room.is_near[i] |= bit
-            else:
-                room.is_near[i] &= ~bit
+    _score(room, room.passed[:n_passed], n_walks, links.inverses)
+    _find_bars(room.score, n_passed, n_neighbors, bars)
+    bar = load(bars, 0, LANES)
+    clear_bar = bar * full(np.float32(1 + _TIE), LANES)
+    for a in range(n_passed):
+        i, score = room.passed[a], load(room.score, a, LANES)
+        are_new = lanes_above(score, clear_bar) & ~room.is_near[i]
+        room.is_near[i] = lanes_above(score, bar)
+        while are_new:
+            are_new &= are_new - 1
+            n_changed += 1
     return n_changed
 
 
@@ -205,41 +276,41 @@ def _waiting_again(room: Room, bound: Any, n_reached: int) -> int:
     n_waiting = 0
     for a in range(n_reached):
         i = room.reached[a]
-        if largest(absolute(load(room.waiting, i, LANES))) > bound * room.waiting[i, _SHARE]:
-            room.waiting[i, _STAGE] = _AGAIN if room.waiting[i, _STAGE] == _DONE else _FIRST
+        if _is_much(load(room.waiting, i, LANES), bound * room.waiting[i, _SHARE]):
+            room.marks[i, _MARKS] |= _QUEUED
             room.queue[n_waiting] = i
             n_waiting += 1
     return n_waiting
 
 
 @absorbed
-def _settle(links: Links, room: Room, n_reached: int) -> None:
-    """Count what still waits as visits, divide them by √d, and clear `waiting`."""
-    for a in range(n_reached):
-        i = room.reached[a]
-        scale = full(np.float32(1) / links.roots[i], LANES)
-        store(room.counted, i, (load(room.counted, i, LANES) + load(room.waiting, i, LANES)) * scale)
-        store(room.waiting, i, full(np.float32(0), LANES))
-        room.waiting[i, _STAGE] = _UNSEEN
-        room.is_near[i] = 0
+def _select(
+    room: Room, lane: int, among: Array, bars: Array, found: Array, scored: Array, nearest: Array, scores: Array
+) -> None:
+    """Those of this walk whose scores lie above its bar, and as many of those on it as there is room for."""
+    filled, bar, below = 0, bars[0, lane], bars[1, lane]
+    for a in range(among.size):  # without branches: the place behind the last is written to
+        found[filled], scored[filled] = among[a], room.score[a, lane]
+        filled += room.score[a, lane] > bar
+    if filled < nearest.size:
+        for a in range(among.size):
+            if below < room.score[a, lane] <= bar and filled < nearest.size:
+                found[filled], scored[filled] = among[a], room.score[a, lane]
+                filled += 1
+    nearest[:filled], scores[:filled] = found[:filled], scored[:filled]
+    nearest[filled:] = -1
 
 
 @absorbed
-def _select(room: Room, lane: int, start: int, among: Array, nearest: Array, scores: Array) -> None:
-    """Those of the largest counts > 0 of this walk, without its start."""
-    for a in range(among.size):
-        room.score[a] = room.counted[among[a], lane]
-    bar = max(largest_of(room.score, among.size, nearest.size + 1), np.float32(0))
-    filled = 0
-    for is_bar in (False, True):  # those on the bar fill what those above it leave
-        for a in range(among.size):
-            j = among[a]
-            score = room.counted[j, lane]
-            is_in = bar > 0 and score == bar if is_bar else score > bar
-            if is_in and filled < nearest.size and j != start:
-                nearest[filled], scores[filled] = j, score
-                filled += 1
-    nearest[filled:] = -1
+def _clear(room: Room, n_reached: int) -> None:
+    """Leave the room as it was before this group."""
+    nothing = full(np.float32(0), LANES)
+    for a in range(n_reached):
+        i = room.reached[a]
+        store(room.waiting, i, nothing)
+        store(room.counted, i, nothing)
+        room.marks[i, _MARKS] = 0
+        room.is_near[i] = 0
 
 
 @compiled
@@ -312,7 +383,7 @@ def links_in(order: IntArray, indptr: IntArray, indices: Array, weights: Array, 
             ends[at], chances[at] = number[indices[e]], weights[e] / degrees[old]
             at += 1
         begins[i + 1] = at
-    return Links(begins, ends, chances, roots[order])
+    return Links(begins, ends, chances, roots[order], np.float32(1) / roots[order])
 
 
 @compiled
