@@ -29,7 +29,8 @@ logger = logging.getLogger("tautcut")
 
 SPECIALISED = 128  # clusters up to which passes are compiled for the lanes of a row (decision 0039)
 _TILE_BYTES = 128  # of a row that is too long for registers, at a time: four of 256 bits
-_AHEAD = 16  # edges between asking for a neighbour's row and using it (decision 0010)
+_AHEAD_BYTES = 5120  # of neighbours' rows that are asked for before they are used (decision 0066),
+_AHEAD = (8, 64)  # and how many rows that may be, at least and at most
 NEVER = -1e30  # far below any value, yet finite in float32: a padding lane never enters the support of a projection
 
 # Rows of `columns`, what `iterate` is told of each column of F.
@@ -110,6 +111,7 @@ def _tiled(tile: int, has_unit_weights: bool, has_masses: bool, dtype: str) -> A
 def _specialised_pass(width: int, has_unit_weights: bool, has_masses: bool, one: Any) -> Any:
     """The passes for rows that live in registers; `one` has the precision of F."""
     zero = one - one
+    ahead = int(np.clip(_AHEAD_BYTES // (width * one.itemsize), *_AHEAD))
 
     @compiled
     def work(
@@ -152,7 +154,7 @@ def _specialised_pass(width: int, has_unit_weights: bool, has_masses: bool, one:
                         f_bar = load(F_bar, i, width)
                         divergence = nothing
                         for e in range(indptr[i], indptr[i + 1]):
-                            prefetch(F_bar, indices[min(e + _AHEAD, indices.size - 1)], width)
+                            prefetch(F_bar, indices[min(e + ahead, indices.size - 1)], width)
                             rise = sigma_scale * (f_bar - load(F_bar, indices[e], width))
                             if has_unit_weights:
                                 p = minimum(maximum(load(P, e, width) + rise, minus), ones)
@@ -188,7 +190,7 @@ def _specialised_pass(width: int, has_unit_weights: bool, has_masses: bool, one:
                         f, own = load(F, i, width), labels[i]
                         jumps = nothing
                         for e in range(once_indptr[i], once_indptr[i + 1]):
-                            prefetch(F, once_indices[min(e + _AHEAD, once_indices.size - 1)], width)
+                            prefetch(F, once_indices[min(e + ahead, once_indices.size - 1)], width)
                             j = once_indices[e]
                             jump = absolute(f - load(F, j, width))
                             jumps = jumps + (jump if has_unit_weights else full(once_weights[e], width) * jump)
