@@ -140,6 +140,18 @@ def prefetch(typing_context: Any, array: Any, index: Any, width: Any) -> Any:
 
 
 @intrinsic
+def entry(typing_context: Any, array: Any, index: Any) -> Any:
+    """array[index] of a contiguous array, where no index is negative; to ask whether it is takes a while."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        view = context.make_array(signature.args[0])(context, builder, args[0])
+        place = context.cast(builder, args[1], signature.args[1], types.intp)
+        return builder.load(builder.gep(view.data, [place]))
+
+    return array.dtype(array, index), generate
+
+
+@intrinsic
 def store(typing_context: Any, array: Any, index: Any, row: Any) -> Any:
     """Write a row to `array[index]`; to halves, rounded to the nearest."""
     kept = Row(array.dtype, row.width)
