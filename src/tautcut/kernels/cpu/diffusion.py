@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tautcut.arrays import Array, FloatArray, IntArray, SparseMatrix
-from tautcut.graph.laplacian import column_dots, divide_where
+from tautcut.graph.laplacian import divide_where
 from tautcut.kernels.cpu.compiling import compiled
 from tautcut.kernels.cpu.crew import Crew, begin, finish, take
 from tautcut.kernels.cpu.rows import entry, full, load, prefetch, store
@@ -32,10 +32,8 @@ def conjugate_gradients(
     n, R = X.shape
     n_tiles = -(-R // _WIDEST)
     tile = _LANES * -(-R // (_LANES * n_tiles))  # all arrays of rows are ones of tiles, n_tiles to a row
-    residual = B - np.asarray(A @ X)
-    rho, squares = column_dots(residual, inverse_diagonal * residual), column_dots(residual, residual)
     rows = np.zeros((4, n, n_tiles * tile))
-    rows[_X, :, :R], rows[_RESIDUAL, :, :R], rows[_P, :, :R] = X, residual, inverse_diagonal * residual
+    rows[_RESIDUAL, :, :R], rows[_P, :, :R] = B, X  # as if at 0, and about to take the step to X
     indptr = A.indptr.astype(np.int64)
     bounds = chunk_bounds(indptr)
     columns, sums = np.zeros((n_tiles, tile)), np.zeros((bounds.size - 1, 2 * n_tiles, tile))
@@ -51,6 +49,9 @@ def conjugate_gradients(
         crew.run(command, _pass(tile), *arrays)
         return np.asarray(sums.sum(axis=0).reshape(2, -1)[:, :R])
 
+    run(_MULTIPLY, np.zeros(R))
+    rho, squares = run(_ADVANCE, np.ones(R))
+    run(_TURN, np.zeros(R))
     for _ in range(max_iter):
         is_active = squares > threshold
         if not is_active.any():
