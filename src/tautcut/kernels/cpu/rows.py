@@ -12,6 +12,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from functools import partial, reduce
+from math import gcd
 from typing import Any
 
 from llvmlite import ir
@@ -131,7 +132,8 @@ def prefetch(typing_context: Any, array: Any, index: Any, width: Any) -> Any:
         byte = builder.bitcast(pointers[0], ir.IntType(8).as_pointer())
         kind = [ir.Constant(ir.IntType(32), value) for value in _PREFETCH]
         n_bytes = itemsize * row.width
-        for offset in (*range(0, n_bytes, _LINE), n_bytes - 1):  # a row may begin in the middle of a line
+        # Rows begin at multiples of what they have in common with a line; so much of their end is in one line.
+        for offset in (*range(0, n_bytes - gcd(n_bytes, _LINE), _LINE), n_bytes - 1):
             line = builder.gep(byte, [ir.Constant(ir.IntType(64), offset)])
             _call(builder, "llvm.prefetch.p0", ir.VoidType(), [line, *kind])
         return context.get_dummy_value()
