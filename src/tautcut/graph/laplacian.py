@@ -198,17 +198,17 @@ def harmonic(
     >>> harmonic(path, np.array([0, -1, -1, 1]), 2, tol=1e-9)[1].round(3).tolist()
     [0.667, 0.333]
     """
-    free = np.flatnonzero(labels < 0)
+    free, known = np.flatnonzero(labels < 0), np.flatnonzero(labels >= 0)
     U = np.asarray(labels[:, None] == np.arange(n_classes)).astype(np.float64)
     if not free.size:
         return U
-    L = _laplacian_of(unit_mean_adjacency(graph))[free]
-    B = -np.asarray(L @ U)
-    A = L[:, free]
+    L = _laplacian_of(unit_mean_adjacency(graph))
+    B = -np.asarray(L[known].T @ U[known])[free]  # L is symmetric, and labels are few
+    A = L[free][:, free]
     diagonal = A.diagonal()[:, None]
     inverse_diagonal = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)
     X = np.full_like(B, 1.0 / n_classes)
-    residual = B - A @ X
+    residual = B - row_sums(A)[:, None] / n_classes  # B − A X
     threshold = tol**2 * column_dots(residual, residual)
     U[free] = (solver or _conjugate_gradients)(A, B, X, inverse_diagonal, threshold, max_iter)
     return U

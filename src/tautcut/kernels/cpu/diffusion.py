@@ -11,15 +11,16 @@ from typing import Any
 import numpy as np
 
 from tautcut.arrays import Array, FloatArray, IntArray, SparseMatrix
-from tautcut.graph.laplacian import column_dots, divide_where
+from tautcut.graph.laplacian import divide_where
 from tautcut.kernels.cpu.compiling import compiled
 from tautcut.kernels.cpu.crew import Crew, begin, finish, take
-from tautcut.kernels.cpu.rows import full, load, store
+from tautcut.kernels.cpu.rows import entry, full, load, prefetch, store
 from tautcut.kernels.cpu.sharing import affordable_threads, chunk_bounds
 
 _LEAST_SHARE = 400_000  # entries of the matrix × columns for each thread
 _LANES = 4  # columns in a register of 256 bits
 _WIDEST = 16  # columns at a time, whose sums stay in registers
+_AHEAD = 32  # entries between asking for a row and using it
 _X, _RESIDUAL, _P, _PRODUCT = 0, 1, 2, 3  # the arrays of rows
 _MULTIPLY, _ADVANCE, _TURN = 1, 2, 3  # the passes of an iteration
 
@@ -31,13 +32,11 @@ def conjugate_gradients(
     n, R = X.shape
     n_tiles = -(-R // _WIDEST)
     tile = _LANES * -(-R // (_LANES * n_tiles))  # all arrays of rows are ones of tiles, n_tiles to a row
-    residual = B - np.asarray(A @ X)
-    rho, squares = column_dots(residual, inverse_diagonal * residual), column_dots(residual, residual)
     rows = np.zeros((4, n, n_tiles * tile))
-    rows[_X, :, :R], rows[_RESIDUAL, :, :R], rows[_P, :, :R] = X, residual, inverse_diagonal * residual
+    rows[_RESIDUAL, :, :R], rows[_P, :, :R] = B, X  # as if at 0, and about to take the step to X
     indptr = A.indptr.astype(np.int64)
     bounds = chunk_bounds(indptr)
-    columns, sums = np.zeros((n_tiles, tile)), np.empty((bounds.size - 1, 2 * n_tiles, tile))
+    columns, sums = np.zeros((n_tiles, tile)), np.zeros((bounds.size - 1, 2 * n_tiles, tile))
     crew = Crew(min(affordable_threads(A.indices.size * R, _LEAST_SHARE), bounds.size - 1))
     arrays = (
         bounds, indptr, A.indices, A.data, np.ascontiguousarray(inverse_diagonal).ravel(),
@@ -50,6 +49,9 @@ def conjugate_gradients(
         crew.run(command, _pass(tile), *arrays)
         return np.asarray(sums.sum(axis=0).reshape(2, -1)[:, :R])
 
+    run(_MULTIPLY, np.zeros(R))
+    rho, squares = run(_ADVANCE, np.ones(R))
+    run(_TURN, np.zeros(R))
     for _ in range(max_iter):
         is_active = squares > threshold
         if not is_active.any():
@@ -82,15 +84,17 @@ def _pass(tile: int) -> Any:
             while chunk < n_chunks:
                 first, last = bounds[chunk], bounds[chunk + 1]
                 if command == _MULTIPLY:
-                    sums[chunk] = 0.0
-                    for i in range(first, last):
-                        for t in range(n_tiles):
+                    for t in range(n_tiles):
+                        dots = full(0.0, tile)
+                        for i in range(first, last):
                             row = full(0.0, tile)
                             for e in range(indptr[i], indptr[i + 1]):
-                                row = row + full(data[e], tile) * load(P, indices[e] * n_tiles + t, tile)
+                                ahead = entry(indices, min(e + _AHEAD, indices.size - 1))
+                                prefetch(P, ahead * n_tiles + t, tile)
+                                row = row + full(entry(data, e), tile) * load(P, entry(indices, e) * n_tiles + t, tile)
                             store(product, i * n_tiles + t, row)
-                            dot = load(P, i * n_tiles + t, tile) * row
-                            store(sums[chunk], t, load(sums[chunk], t, tile) + dot)
+                            dots = dots + load(P, i * n_tiles + t, tile) * row
+                        store(sums[chunk], t, dots)
                 elif command == _ADVANCE:
                     for t in range(n_tiles):
                         alpha, scaled, squares = load(columns, t, tile), full(0.0, tile), full(0.0, tile)

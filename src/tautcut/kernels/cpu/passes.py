@@ -18,8 +18,8 @@ from tautcut.kernels.cpu.crew import NUMBERS, begin, finish, take
 
 # isort: off
 from tautcut.kernels.cpu.rows import (
-    absolute, first_largest, full, has_lane_between, largest, load, maximum, minimum, padded_width, prefetch, spread,
-    store, total, where_equal, where_greater, widen,
+    absolute, entry, first_largest, full, has_lane_between, largest, load, maximum, minimum, padded_width, prefetch,
+    spread, store, total, where_equal, where_greater, widen,
 )  # fmt: skip
 
 # isort: on
@@ -29,7 +29,8 @@ logger = logging.getLogger("tautcut")
 
 SPECIALISED = 128  # clusters up to which passes are compiled for the lanes of a row (decision 0039)
 _TILE_BYTES = 128  # of a row that is too long for registers, at a time: four of 256 bits
-_AHEAD = 16  # edges between asking for a neighbour's row and using it (decision 0010)
+_AHEAD_BYTES = 5120  # of neighbours' rows that are asked for before they are used (decision 0066),
+_AHEAD = (8, 64)  # and how many rows that may be, at least and at most
 NEVER = -1e30  # far below any value, yet finite in float32: a padding lane never enters the support of a projection
 
 # Rows of `columns`, what `iterate` is told of each column of F.
@@ -110,6 +111,7 @@ def _tiled(tile: int, has_unit_weights: bool, has_masses: bool, dtype: str) -> A
 def _specialised_pass(width: int, has_unit_weights: bool, has_masses: bool, one: Any) -> Any:
     """The passes for rows that live in registers; `one` has the precision of F."""
     zero = one - one
+    ahead = int(np.clip(_AHEAD_BYTES // (width * one.itemsize), *_AHEAD))
 
     @compiled
     def work(
@@ -152,8 +154,8 @@ def _specialised_pass(width: int, has_unit_weights: bool, has_masses: bool, one:
                         f_bar = load(F_bar, i, width)
                         divergence = nothing
                         for e in range(indptr[i], indptr[i + 1]):
-                            prefetch(F_bar, indices[min(e + _AHEAD, indices.size - 1)], width)
-                            rise = sigma_scale * (f_bar - load(F_bar, indices[e], width))
+                            prefetch(F_bar, entry(indices, min(e + ahead, indices.size - 1)), width)
+                            rise = sigma_scale * (f_bar - load(F_bar, entry(indices, e), width))
                             if has_unit_weights:
                                 p = minimum(maximum(load(P, e, width) + rise, minus), ones)
                                 divergence = divergence + p
@@ -188,11 +190,11 @@ def _specialised_pass(width: int, has_unit_weights: bool, has_masses: bool, one:
                         f, own = load(F, i, width), labels[i]
                         jumps = nothing
                         for e in range(once_indptr[i], once_indptr[i + 1]):
-                            prefetch(F, once_indices[min(e + _AHEAD, once_indices.size - 1)], width)
-                            j = once_indices[e]
+                            prefetch(F, entry(once_indices, min(e + ahead, once_indices.size - 1)), width)
+                            j = entry(once_indices, e)
                             jump = absolute(f - load(F, j, width))
                             jumps = jumps + (jump if has_unit_weights else full(once_weights[e], width) * jump)
-                            if labels[j] != own:
+                            if entry(labels, j) != own:
                                 weight = 1.0 if has_unit_weights else once_weights[e]
                                 sums[chunk, CUT, own] += weight
                                 sums[chunk, CUT, labels[j]] += weight

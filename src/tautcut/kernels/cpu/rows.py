@@ -12,6 +12,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from functools import partial, reduce
+from math import gcd
 from typing import Any
 
 from llvmlite import ir
@@ -23,6 +24,7 @@ from numba.extending import intrinsic, models, overload, register_model
 _FLAGS = ("reassoc", "nsz", "arcp", "contract")
 _LANES = 8  # lanes of a piece: float32 values in a register of 256 bits. LLVM splits wider pieces badly (decision 0010)
 HALF = types.uint16  # the elements of an array of float16, as which Numba lets it pass: a processor only converts them
+_LINE = 64  # bytes of a cache line
 _PREFETCH = (0, 3, 1)  # arguments of LLVM's prefetch: for reading, into all levels of the cache, as data
 
 
@@ -122,17 +124,33 @@ def load(typing_context: Any, array: Any, index: Any, width: Any) -> Any:
 
 @intrinsic(prefer_literal=True)
 def prefetch(typing_context: Any, array: Any, index: Any, width: Any) -> Any:
-    """Ask for row `index` of `array` to be in the cache soon."""
+    """Ask for row `index` of `array`, all of it, to be in the cache soon."""
     row = Row(array.dtype, width.literal_value)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointers, _ = _addresses(context, builder, signature, args, row)
+        pointers, itemsize = _addresses(context, builder, signature, args, row)
         byte = builder.bitcast(pointers[0], ir.IntType(8).as_pointer())
         kind = [ir.Constant(ir.IntType(32), value) for value in _PREFETCH]
-        _call(builder, "llvm.prefetch.p0", ir.VoidType(), [byte, *kind])
+        n_bytes = itemsize * row.width
+        # Rows begin at multiples of what they have in common with a line; so much of their end is in one line.
+        for offset in (*range(0, n_bytes - gcd(n_bytes, _LINE), _LINE), n_bytes - 1):
+            line = builder.gep(byte, [ir.Constant(ir.IntType(64), offset)])
+            _call(builder, "llvm.prefetch.p0", ir.VoidType(), [line, *kind])
         return context.get_dummy_value()
 
     return types.void(array, index, width), generate
+
+
+@intrinsic
+def entry(typing_context: Any, array: Any, index: Any) -> Any:
+    """array[index] of a contiguous array, where no index is negative; to ask whether it is takes a while."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        view = context.make_array(signature.args[0])(context, builder, args[0])
+        place = context.cast(builder, args[1], signature.args[1], types.intp)
+        return builder.load(builder.gep(view.data, [place]))
+
+    return array.dtype(array, index), generate
 
 
 @intrinsic
