@@ -20,7 +20,7 @@ from tautcut.kernels.cpu.sharing import affordable_threads, chunk_bounds
 _LEAST_SHARE = 400_000  # entries of the matrix × columns for each thread
 _LANES = 4  # columns in a register of 256 bits
 _WIDEST = 16  # columns at a time, whose sums stay in registers
-_AHEAD = 32  # entries between asking for a row and using it
+_AHEAD = 32  # entries between asking for a row and using it (decision 0066)
 _X, _RESIDUAL, _P, _PRODUCT = 0, 1, 2, 3  # the arrays of rows
 _MULTIPLY, _ADVANCE, _TURN = 1, 2, 3  # the passes of an iteration
 
