@@ -33,9 +33,9 @@ from tautcut.search.plan import Plan, Task
 _BACKGROUND_ROUNDS = 10
 # Decision 0024 has the measurements behind these.
 _BY_CHANCE = 0.23  # distance from equal shares that an estimate may have by chance,
-_LABELS_TELL = 0.12  # divided by this power of the labels of a class times the share of edge weight between classes:
-_CLEAREST = 0.01  # and a graph of that share is as clear as any
-_MANY = 40  # labels of a class, times the edge weight's share between classes, from which on the evidence is enough
+_LABELS_TELL = 0.12  # over this power of the labels of a class times the share of the edge weight between classes:
+_CLEAREST = 0.01  # which counts as so much more: the clearest graphs mislead as pendigits does, where it is 0.01
+_MANY = 15  # labels of a class, times the root of that share, from which on the evidence is enough
 _HEMMED_IN = 0.03  # of an equal share, over the labels of the class: one that spread no further was stopped at once
 _STRENGTH = 1.5  # of the evidence of many labels, in the vertex's own degree (decision 0025)
 
@@ -93,7 +93,7 @@ class Evidence:
         least = _HEMMED_IN / per_class / R
         if distance <= by_chance or np.maximum(told, walked).min() < least:
             return equal
-        shares = np.maximum(told if per_class >= _MANY * noise else np.minimum(told, walked), least)
+        shares = np.maximum(told if per_class >= _MANY * np.sqrt(noise) else np.minimum(told, walked), least)
         shares *= np.minimum(R * shares, 1.0) ** np.sqrt(noise)
         return np.asarray(shares / shares.sum())
 
