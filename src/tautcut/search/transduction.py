@@ -32,13 +32,10 @@ from tautcut.search.plan import Plan, Task
 
 _BACKGROUND_ROUNDS = 10
 # Decision 0024 has the measurements behind these.
-_IN_COMMON = 0.36  # of their distance from equal shares: what two estimates by a label of each class have beyond chance
-_IN_COMMON_DECAY = 0.22  # less by this power of the labels per class,
-_NOISE_HIDES = 0.5  # and by so much for each unit of the edge weight between classes,
-_MOST_NOISE = 0.15  # up to this share: beyond it, more noise brings the estimates no nearer to equal shares
-_EVENED_OUT = 0.5  # power of its ratio to an equal share by which a small class is smaller than estimated there
-_MANY = 10  # labels of a class from which on the evidence needs no second estimate
-_LEAST_SURPRISE = 0.2  # distance from equal shares up to which they cost next to nothing
+_BY_CHANCE = 0.23  # distance from equal shares that an estimate may have by chance,
+_LABELS_TELL = 0.12  # over this power of the labels of a class times the share of the edge weight between classes:
+_CLEAREST = 0.01  # which counts as so much more: the clearest graphs mislead as pendigits does, where it is 0.01
+_MANY = 15  # labels of a class, times the root of that share, from which on the evidence is enough
 _HEMMED_IN = 0.03  # of an equal share, over the labels of the class: one that spread no further was stopped at once
 _STRENGTH = 1.5  # of the evidence of many labels, in the vertex's own degree (decision 0025)
 
@@ -77,30 +74,27 @@ class Evidence:
     def shares(self) -> FloatArray:
         """The share of the mass that each class holds, or equal shares where the labels are too few to tell.
 
-        With few labels two estimates have to agree that the classes are uneven, that of the evidence and that of a walk
-        which begins at the labels; of each class the smaller of both is taken. With many the evidence is enough. Where
-        a class is left next to nothing the labels failed to spread. On a noisy graph small classes are taken for
-        smaller still: edges between classes even every estimate out (decision 0024).
+        There are two estimates, that of the evidence and that of a walk which begins at the labels. What the walk's
+        distance from equal shares and what both have in common of it come to in the mean has to exceed chance. With few
+        labels on a noisy graph the smaller of both is taken of each class, else the evidence. Where a class is left
+        next to nothing the labels failed to spread. On a noisy graph small classes are taken for smaller still: edges
+        between classes even every estimate out (decision 0024).
         """
-        R, equal = self.n_classes, 1.0 / self.n_classes
+        R, equal = self.n_classes, np.full(self.n_classes, 1.0 / self.n_classes)
         per_class = labels_per_class(self.labels, R)
         nearest = np.where(self.labels >= 0, self.labels, self.values.argmax(axis=1))
-        noise = min(cuts(self.graph, nearest, R).sum() / max(self.graph.degrees.sum(), 1e-300), _MOST_NOISE)
-        lower = upper = self._masses_of(nearest, self.is_reached)
-        distance = np.abs(lower - equal).sum()
-        if per_class >= _MANY:
-            surprising = max(per_class**-0.5, _LEAST_SURPRISE)
-        else:
-            surprising = (_IN_COMMON - _NOISE_HIDES * noise) * per_class**-_IN_COMMON_DECAY
-            if distance > surprising:  # else the walk cannot have more in common with it
-                walked = self._walked_shares()
-                distance = _in_common(lower - equal, walked - equal)
-                lower, upper = np.minimum(lower, walked), np.maximum(lower, walked)
-        least = _HEMMED_IN / per_class * equal
-        if distance <= surprising or upper.min() < least:
-            return np.full(R, equal)
-        shares = np.maximum(lower, least)
-        shares *= np.minimum(R * shares, 1.0) ** (_EVENED_OUT * noise / _MOST_NOISE)
+        noise = cuts(self.graph, nearest, R).sum() / max(self.graph.degrees.sum(), 1e-300)
+        by_chance = _BY_CHANCE / (per_class * (noise + _CLEAREST)) ** _LABELS_TELL
+        told = self._masses_of(nearest, self.is_reached)
+        if np.abs(told - equal).sum() <= by_chance:
+            return equal
+        walked = self._walked_shares()
+        distance = (np.abs(walked - equal).sum() + _in_common(told - equal, walked - equal)) / 2.0
+        least = _HEMMED_IN / per_class / R
+        if distance <= by_chance or np.maximum(told, walked).min() < least:
+            return equal
+        shares = np.maximum(told if per_class >= _MANY * np.sqrt(noise) else np.minimum(told, walked), least)
+        shares *= np.minimum(R * shares, 1.0) ** np.sqrt(noise)
         return np.asarray(shares / shares.sum())
 
     def _walked_shares(self) -> FloatArray:
