@@ -1,6 +1,6 @@
-"""Partitions by annealing and tabu search: starts of several kinds, most of them not balanced, and children in which what two parents
-agree on is contracted, or clusters are melted, or merged and split. The work is counted, never timed, so that the
-answer is the same on any machine. Nothing here looks at true labels.
+"""Partitions by annealing and tabu search: starts of several kinds, most of them not balanced, and children in which
+what two parents agree on is contracted, or clusters are melted, or merged and split. The work is counted, never timed,
+so that the answer is the same on any machine. Nothing here looks at true labels.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from tautcut.search.population import clusters_to_merge_and_split, is_better
 
 _LEAST_WORK = 20_000  # of one annealing,
 _WORK_OF_VERTEX = 20  # or this for each vertex
-_TABU_OF_VERTEX = 5_000  # work of the tabu search that follows, for each vertex,
-_MOST_TABU = 1_000_000  # but no more than this: as long as an annealing of 100,000 steps
+_TABU_OF_VERTEX = 2_500  # work of the tabu search that follows, for each vertex,
+_MOST_TABU = 500_000  # but no more than this: about as long as an annealing of 50,000 steps
 _BANS = (0.02, 0.25)  # shares of the borders for which a vertex may not go back, drawn anew each time
 _LONG = 6  # times as much for a start from nothing
 _COLD = 0.02  # where annealing ends, of where it began

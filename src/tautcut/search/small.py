@@ -23,7 +23,7 @@ _STARTS = 16
 _PARENTS = 16
 _GENERATION = 4  # children at a time; a constant, so that the answer does not depend on the cores
 _POPULATIONS = 3  # each from starts of its own, unless enough starts have ended at the lowest (P) before
-_BELIEVED_SHARE = 0.25  # of the starts of a population: so many at the lowest (P) are enough
+_BELIEVED_SHARE = 0.25  # of all starts so far: so many at the lowest (P) are enough
 _EASY_SHARE = 0.5  # of them: a few children then have to confirm it, and not as many as when starts disagree
 _FEWER = 4  # times fewer children of V-cycles than on large graphs, since tabu search follows
 _CONFIRMED = 8  # children that have to confirm it
@@ -66,7 +66,7 @@ class SmallSearcher:
     def children(self, population: Population, *, rng: np.random.Generator) -> Iterator[Found]:
         """Children of the population and, while too few starts have ended at the lowest, of others that begin anew.
 
-        What the others find joins the first, and what that has become is bred once more.
+        What the others find joins the first; what that has become gets all the children that are left.
         """
         n_left = self.n_children
         for turn in range(0 if self.is_exact else _POPULATIONS + 1):
@@ -76,25 +76,28 @@ class SmallSearcher:
                 for start in self._begun(rng):
                     bred.found(start.partition)
                     yield start
-            for child in self._bred(bred, n_left, rng):
+            patience = self._annealing.patience if turn < _POPULATIONS else n_left
+            for child in self._bred(bred, n_left, patience, rng):
                 n_left -= 1
                 if bred is not population:
                     bred.add(child.partition)
                 yield child
-            if sum(is_same(one, population[0]) for one in self._ended) >= _BELIEVED_SHARE * self.n_starts:
+            if sum(is_same(one, population[0]) for one in self._ended) >= _BELIEVED_SHARE * len(self._ended):
                 return
 
-    def _bred(self, population: Population, n_children: int, rng: np.random.Generator) -> Iterator[Found]:
-        """Children a generation at a time, while they may help."""
+    def _bred(
+        self, population: Population, n_children: int, patience: int, rng: np.random.Generator
+    ) -> Iterator[Found]:
+        """Children a generation at a time, until so many in a row have not helped; few, where the starts agree."""
         lowest, n_stale = population[0], 0
-        patience = _CONFIRMED if population.share_of_best() >= _EASY_SHARE else self._annealing.patience
+        is_easy = population.share_of_best() >= _EASY_SHARE
         for begin in range(0, n_children, _GENERATION):
             generators = rng.spawn(min(_GENERATION, n_children - begin))
             yield from map(Found, in_threads(partial(self._annealing.child, _distinct(population)), generators))
             n_stale += len(generators)
             if not is_same(population[0], lowest):
-                lowest, n_stale, patience = population[0], 0, self._annealing.patience
-            if n_stale >= patience:
+                lowest, n_stale, is_easy = population[0], 0, False
+            if n_stale >= patience or (is_easy and n_stale >= _CONFIRMED):
                 return
 
     def refine(self, partition: Partition, *, rng: np.random.Generator) -> Partition:

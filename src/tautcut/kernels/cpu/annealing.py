@@ -24,6 +24,7 @@ _FREE_LOOKS = 64  # at edges of one vertex: those of a hub, of which there are m
 _ROUNDING = 1e-11  # of the energy: a change that is smaller is none
 _MAX_SWEEPS = 100  # of the last descent, which ends by itself
 _MOST_LOOKS = 500  # at vertices of a border for one move of a tabu search; on longer borders some are looked at
+_WORK_OF_STEP = 20  # looks that last as long as what a step takes beside them
 _SHORTEST_BAN = 5  # moves for which a vertex may not go back, on the shortest border
 _VARIED_BAN = 10  # and up to so many more, by chance: searches would go round in circles
 
@@ -71,7 +72,7 @@ def tabu(
 
     Each step moves the vertex of a border that lowers (P) most, or raises it least; it may not go back for as many
     steps as the share `ban` of the borders' vertices, unless that leads lower than ever. `work` bounds the vertices
-    looked at and the edges of those that move, together. Sizes and fixed vertices are kept as in `anneal`.
+    looked at, the steps and the edges of those that move, together. Sizes and fixed vertices are kept as in `anneal`.
     """
     moved = np.array(labels, dtype=np.int64)
     cut, masses = np.zeros(lam.size), np.zeros(lam.size)
@@ -107,7 +108,7 @@ def _tabu(
     while spent < work and s.counted[0] > 0:
         step += 1
         i, b = _best_move(level, s, banned_until, step, lowest, scales, random)
-        spent += min(s.counted[0], _MOST_LOOKS)
+        spent += min(s.counted[0], _MOST_LOOKS) + _WORK_OF_STEP
         if i < 0:
             continue
         spent += level.indptr[i + 1] - level.indptr[i]
