@@ -1,6 +1,6 @@
 """The search on a small graph, which is to be solved and not only searched. Up to sixteen vertices all partitions are
-compared. Above, annealed starts make a population, and children improve it until the lowest (P) has been found often
-enough, or no child finds a lower one. Nothing here looks at true labels.
+compared. Above, annealed starts make a population, and children improve it until none finds a lower (P); where too few
+starts have ended at the lowest, others begin anew and join it. Nothing here looks at true labels.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ class SmallSearcher:
                 if bred is not population:
                     bred.add(child.partition)
                 yield child
-            if sum(is_same(one, population[0]) for one in self._ended) >= _BELIEVED_SHARE * len(self._ended):
+            n_agreeing = sum(is_same(one, population[0]) for one in self._ended)
+            if n_agreeing >= _BELIEVED_SHARE * len(self._ended) or not n_left:
                 return
 
     def _bred(
