@@ -20,7 +20,8 @@ from tautcut.algorithm.observers import Progress
 from tautcut.algorithm.results import Result
 from tautcut.kernels.cpu import enumeration
 from tautcut.problem import Partition
-from tautcut.search import small
+from tautcut.search import annealing, small
+from tautcut.search.annealing import Annealing
 from tautcut.search.driver import best_of_starts
 from tautcut.search.plan import SMALL, SMALL_EDGES, Plan, Task
 from tautcut.search.population import is_better
@@ -205,6 +206,21 @@ def test_a_search_says_how_many_starts_agree() -> None:
     assert f"{result.agreement.n_best} of 16 starts ended at this energy." in result.outcome
     one = best(Problem(planted_graph(3, 20, seed=0), 3), init="random", search="none")
     assert "one start" in one.outcome
+
+
+@pytest.mark.parametrize(
+    ("graph", "R", "n_populations"),
+    [(nx.planted_partition_graph(3, 20, 0.5, 0.02, seed=0), 3, 1), (nx.barabasi_albert_graph(200, 2, seed=1), 3, 3)],
+    ids=["agree", "disagree"],
+)
+def test_a_search_begins_anew_where_its_starts_disagree(
+    graph: Any, R: int, n_populations: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, start = [], Annealing.start
+    monkeypatch.setattr(Annealing, "start", lambda *one: begun.append(one[1]) or start(*one))
+    monkeypatch.setattr(annealing, "_STRANGERS", 0.0)  # children that are starts too
+    best(Problem(Graph.from_any(graph), R))
+    assert len(begun) == 16 * n_populations
 
 
 def test_the_number_of_threads_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
-"""Partitions by annealing: starts of several kinds, most of them not balanced, and children in which what two parents
-agree on is contracted, or clusters are melted, or merged and split. The work is counted, never timed, so that the
-answer is the same on any machine. Nothing here looks at true labels.
+"""Partitions by annealing and tabu search: starts of several kinds, most of them not balanced, and children in which
+what two parents agree on is contracted, or clusters are melted, or merged and split. The work is counted, never timed,
+so that the answer is the same on any machine. Nothing here looks at true labels.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from tautcut.arrays import FloatArray, IntArray
-from tautcut.kernels.cpu.annealing import anneal
+from tautcut.kernels.cpu.annealing import anneal, tabu
 from tautcut.kernels.cpu.coarsening import Level, contract_matching, contract_pieces, induced, weights_between
 from tautcut.kernels.cpu.moves import bisect
 from tautcut.problem import Partition, Problem, balanced_terms
 from tautcut.search.cycles import VCycles, pockets
 from tautcut.search.population import clusters_to_merge_and_split, is_better
 
-_LEAST_WORK = 10_000  # of one annealing
-_WORK_OF_VERTEX = 500  # and for each vertex,
-_MOST_WORK = 100_000  # but no more than this,
-_WORK_OF_LARGE = 20  # or, on larger graphs, this for each vertex
+_LEAST_WORK = 20_000  # of one annealing,
+_WORK_OF_VERTEX = 20  # or this for each vertex
+_TABU_OF_VERTEX = 2_500  # work of the tabu search that follows, for each vertex,
+_MOST_TABU = 500_000  # but no more than this: about as long as an annealing of 50,000 steps
+_BANS = (0.02, 0.25)  # shares of the borders for which a vertex may not go back, drawn anew each time
 _LONG = 6  # times as much for a start from nothing
 _COLD = 0.02  # where annealing ends, of where it began
 _COARSEST = 8  # vertices per cluster at which coarsening stops, for annealing from nothing
@@ -38,8 +39,9 @@ class Annealing:
         self._cycles, self._finest = cycles, cycles.finest
         self._are_alike = bool(np.ptp(problem.lam) == 0 and np.ptp(smallest) == 0)
         n = problem.n_vertices
-        self._work = max(int(np.clip(_WORK_OF_VERTEX * n, _LEAST_WORK, _MOST_WORK)), _WORK_OF_LARGE * n)
-        self.patience = int(np.clip(_PATIENCE[0] * _MOST_WORK / self._work, *_PATIENCE))
+        self._work = max(_LEAST_WORK, _WORK_OF_VERTEX * n)
+        self._tabu_work = min(_TABU_OF_VERTEX * n, _MOST_TABU)
+        self.patience = int(np.clip(_PATIENCE[0] * _MOST_TABU / self._tabu_work, *_PATIENCE))
 
     def start(self, number: int, rng: np.random.Generator) -> Partition:
         """A partition from nothing; the kinds take turns."""
@@ -127,14 +129,17 @@ class Annealing:
         return labels
 
     def _finished(self, labels: IntArray, hot: float, rng: np.random.Generator) -> Partition:
-        """The labels annealed from warm; then whole pieces of clusters moved, and names given out best."""
+        """The labels annealed from warm; whole pieces of clusters moved; a tabu search; and names given out best."""
         labels = self._annealed(self._finest, labels, hot, rng)
         coarse, parent = contract_pieces(self._finest, labels)
-        found, cut, masses = self._descended(self._finest, labels)
         if coarse.n_vertices > self._lam.size:
             of_pieces = np.empty(coarse.n_vertices, dtype=np.int64)
             of_pieces[parent] = labels
-            found, cut, masses = self._descended(self._finest, self._descended(coarse, of_pieces)[0][parent])
+            labels = self._descended(coarse, of_pieces)[parent]
+        found, cut, masses = tabu(
+            self._finest, labels, self._lam, self._smallest,
+            ban=_drawn(rng, *_BANS), work=self._tabu_work, seed=_seed(rng),
+        )  # fmt: skip
         if not self._are_alike:
             cost = np.stack([balanced_terms(cut, masses, np.full(masses.size, one)) for one in self._lam], axis=1)
             cost[masses[:, None] < self._smallest] = np.inf
@@ -151,12 +156,12 @@ class Annealing:
         )
         return cooled
 
-    def _descended(self, level: Level, labels: IntArray) -> tuple[IntArray, FloatArray, FloatArray]:
-        return anneal(level, labels, self._lam, self._smallest, hot=0.0, cold=0.0, work=0, seed=0)
+    def _descended(self, level: Level, labels: IntArray) -> IntArray:
+        return anneal(level, labels, self._lam, self._smallest, hot=0.0, cold=0.0, work=0, seed=0)[0]
 
 
 def _drawn(rng: np.random.Generator, low: float, high: float) -> float:
-    """A temperature between these, whose logarithm is uniform: no one temperature suits all graphs."""
+    """A number between these, whose logarithm is uniform: no one temperature suits all graphs."""
     return float(np.exp(rng.uniform(np.log(low), np.log(high))))
 
 

@@ -1,6 +1,6 @@
 """The search on a small graph, which is to be solved and not only searched. Up to sixteen vertices all partitions are
-compared. Above, annealed starts make a population, and children improve it until the lowest (P) has been found often
-enough, or no child finds a lower one. Nothing here looks at true labels.
+compared. Above, annealed starts make a population, and children improve it until none finds a lower (P); where too few
+starts have ended at the lowest, others begin anew and join it. Nothing here looks at true labels.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ from tautcut.search.threads import in_threads
 _STARTS = 16
 _PARENTS = 16
 _GENERATION = 4  # children at a time; a constant, so that the answer does not depend on the cores
-_EASY_SHARE = 0.5  # of the starts, or of the last children, at the lowest (P): it is then taken for the minimum
+_POPULATIONS = 3  # each from starts of its own, unless enough starts have ended at the lowest (P) before
+_BELIEVED_SHARE = 0.25  # of all starts so far: so many at the lowest (P) are enough
+_EASY_SHARE = 0.5  # of them: a few children then have to confirm it, and not as many as when starts disagree
+_FEWER = 4  # times fewer children of V-cycles than on large graphs, since tabu search follows
 _CONFIRMED = 8  # children that have to confirm it
 
 
@@ -38,11 +41,12 @@ class SmallSearcher:
         self.n_starts = 1 if self.is_exact else task.n_starts(lambda: _STARTS)
         self.n_children = 0 if self.is_exact else task.effort.small_children
         self.n_polishes = task.effort.polishes
+        self._ended: list[Partition] = []
 
     @cached_property
     def _annealing(self) -> Annealing:
         problem, smallest = self._problem, self._task.smallest
-        return Annealing(problem, smallest, VCycles(problem, smallest, self._task.effort.children))
+        return Annealing(problem, smallest, VCycles(problem, smallest, self._task.effort.children // _FEWER))
 
     def starts(self, population: Population, *, rng: np.random.Generator) -> Iterator[Found]:
         """The lowest of all partitions, or starts of all kinds, annealed."""
@@ -50,24 +54,52 @@ class SmallSearcher:
             problem = self._problem
             yield Found(problem.partition(lowest_partition(problem.graph, problem.lam, self._task.smallest)))
             return
+        yield from self._begun(rng)
+
+    def _begun(self, rng: np.random.Generator) -> Iterator[Found]:
+        """Starts of all kinds, annealed; remembered, since they know nothing of each other."""
         annealing = self._annealing
-        yield from map(Found, in_threads(lambda one: annealing.start(*one), list(enumerate(rng.spawn(self.n_starts)))))
+        for start in in_threads(lambda one: annealing.start(*one), list(enumerate(rng.spawn(self.n_starts)))):
+            self._ended.append(start)
+            yield Found(start)
 
     def children(self, population: Population, *, rng: np.random.Generator) -> Iterator[Found]:
-        """Children of what the population has become, a generation at a time, while they may help."""
-        lowest, n_stale, n_again = population[0], 0, 0
-        is_easy = population.share_of_best() >= _EASY_SHARE
-        for begin in range(0, self.n_children, _GENERATION):
-            generators = rng.spawn(min(_GENERATION, self.n_children - begin))
-            if n_stale >= self._annealing.patience or (is_easy and n_stale >= _CONFIRMED):
+        """Children of the population and, while too few starts have ended at the lowest, of others that begin anew.
+
+        What the others find joins the first; what that has become gets all the children that are left.
+        """
+        n_left = self.n_children
+        for turn in range(0 if self.is_exact else _POPULATIONS + 1):
+            bred = population
+            if 0 < turn < _POPULATIONS:
+                bred = Population(self._task.smallest, self.capacity)
+                for start in self._begun(rng):
+                    bred.found(start.partition)
+                    yield start
+            patience = self._annealing.patience if turn < _POPULATIONS else n_left
+            for child in self._bred(bred, n_left, patience, rng):
+                n_left -= 1
+                if bred is not population:
+                    bred.add(child.partition)
+                yield child
+            n_agreeing = sum(is_same(one, population[0]) for one in self._ended)
+            if n_agreeing >= _BELIEVED_SHARE * len(self._ended) or not n_left:
                 return
-            for child in in_threads(partial(self._annealing.child, _distinct(population)), generators):
-                n_again += is_same(child, lowest)
-                yield Found(child)
+
+    def _bred(
+        self, population: Population, n_children: int, patience: int, rng: np.random.Generator
+    ) -> Iterator[Found]:
+        """Children a generation at a time, until so many in a row have not helped; few, where the starts agree."""
+        lowest, n_stale = population[0], 0
+        is_easy = population.share_of_best() >= _EASY_SHARE
+        for begin in range(0, n_children, _GENERATION):
+            generators = rng.spawn(min(_GENERATION, n_children - begin))
+            yield from map(Found, in_threads(partial(self._annealing.child, _distinct(population)), generators))
             n_stale += len(generators)
             if not is_same(population[0], lowest):
-                lowest, n_stale, n_again = population[0], 0, 0
-            is_easy = (is_easy and n_stale > 0) or n_again >= max(_EASY_SHARE * n_stale, _CONFIRMED)
+                lowest, n_stale, is_easy = population[0], 0, False
+            if n_stale >= patience or (is_easy and n_stale >= _CONFIRMED):
+                return
 
     def refine(self, partition: Partition, *, rng: np.random.Generator) -> Partition:
         """The partition annealed a little; never higher in (P)."""

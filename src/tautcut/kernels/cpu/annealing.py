@@ -1,7 +1,8 @@
 """Simulated annealing of a hard partition: moves of single vertices, and swaps of two, that may raise (P) while it is
-warm. On a coarse level a vertex stands for a group, so that groups move at once. Compiled with Numba; the draws come
-from the seed alone, so the same input gives the same answer on any number of threads. What to anneal, and for how
-long, is decided elsewhere.
+warm. On a coarse level a vertex stands for a group, so that groups move at once. And tabu search: always the best move,
+even if it raises (P), but none back to where a vertex has just been. Compiled with Numba; the draws come from the seed
+alone, so the same input gives the same answer on any number of threads. What to search, and for how long, is decided
+elsewhere.
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ _HOPELESS = 30.0  # temperatures by which a move may raise (P) at most: e⁻³�
 _FREE_LOOKS = 64  # at edges of one vertex: those of a hub, of which there are more, count as work
 _ROUNDING = 1e-11  # of the energy: a change that is smaller is none
 _MAX_SWEEPS = 100  # of the last descent, which ends by itself
+_MOST_LOOKS = 500  # at vertices of a border for one move of a tabu search; on longer borders some are looked at
+_WORK_OF_STEP = 20  # looks that last as long as what a step takes beside them
+_SHORTEST_BAN = 5  # moves for which a vertex may not go back, on the shortest border
+_VARIED_BAN = 10  # and up to so many more, by chance: searches would go round in circles
 
 
 class _State(NamedTuple):
@@ -61,12 +66,108 @@ def anneal(
     return moved, cut, masses
 
 
+def tabu(
+    level: Level, labels: IntArray, lam: FloatArray, smallest: FloatArray, *, ban: float, work: int, seed: int
+) -> tuple[IntArray, FloatArray, FloatArray]:
+    """The lowest partition on a walk of best moves, never higher in (P); labels, cuts, masses.
+
+    Each step moves the vertex of a border that lowers (P) most, or raises it least; it may not go back for as many
+    steps as the share `ban` of the borders' vertices, unless that leads lower than ever. `work` bounds the vertices
+    looked at, the steps and the edges of those that move, together. Sizes and fixed vertices are kept as in `anneal`.
+    """
+    moved = np.array(labels, dtype=np.int64)
+    cut, masses = np.zeros(lam.size), np.zeros(lam.size)
+    _tabu(level, moved, cut, masses, lam, smallest, float(ban), int(work), int(seed), is_wide(level))
+    return moved, cut, masses
+
+
 @compiled
 def _anneal(
     level: Level, labels: IntArray, cut: FloatArray, masses: FloatArray, lam: FloatArray, smallest: FloatArray,
     hot: float, cold: float, plateau: float, work: int, seed: int, is_afresh: bool,
 ) -> None:  # fmt: skip
     """Overwrites labels, cut and masses. `is_afresh` makes sums anew each time that it is colder."""
+    state = _begun(level, labels, cut, masses, lam, smallest)
+    if hot > 0:
+        _set_plateau(state, plateau)
+        _cool(level, state, hot, cold, work, seed, is_afresh)
+        _set_plateau(state, 1.0)
+    _quench(level, state, is_afresh)
+    add_up(level, labels, cut, masses)
+
+
+@compiled
+def _tabu(
+    level: Level, labels: IntArray, cut: FloatArray, masses: FloatArray, lam: FloatArray, smallest: FloatArray,
+    ban: float, work: int, seed: int, is_afresh: bool,
+) -> None:  # fmt: skip
+    """Overwrites labels, cut and masses. `is_afresh` makes sums anew, once for as many steps as there are vertices."""
+    s = _begun(level, labels, cut, masses, lam, smallest)
+    random, best, lowest = generator(seed), labels.copy(), s.terms.sum()
+    banned_until, scales = np.zeros(s.towards.shape, np.int64), np.empty((2, lam.size))
+    step, spent = 0, 0
+    while spent < work and s.counted[0] > 0:
+        step += 1
+        i, b = _best_move(level, s, banned_until, step, lowest, scales, random)
+        spent += min(s.counted[0], _MOST_LOOKS) + _WORK_OF_STEP
+        if i < 0:
+            continue
+        spent += level.indptr[i + 1] - level.indptr[i]
+        length = _SHORTEST_BAN + ban * s.counted[0] + below(random, _VARIED_BAN)
+        banned_until[i, s.labels[i]] = step + np.int64(length)
+        _transfer(level, s, i, b)
+        if is_afresh and step % labels.size == 0:
+            _book_again(level, s)
+        if s.terms.sum() < lowest - _least_change(s):
+            best[:], lowest = labels, s.terms.sum()
+    labels[:] = best
+    _book_again(level, s)
+    _quench(level, s, is_afresh)
+    add_up(level, labels, cut, masses)
+
+
+@absorbed
+def _best_move(
+    level: Level, s: _State, banned_until: IntArray, step: int, lowest: float, scales: FloatArray, random: Any
+) -> tuple[int, int]:
+    """The allowed move of a border vertex to a neighbour's cluster that changes (P) for the best; −1 if there is none.
+
+    One of equals, by chance. A move that leads below `lowest` is allowed always. Overwrites `scales`: of each term,
+    when the cluster has lost or won a vertex of the mass that most have, to divide once for all of them.
+    """
+    usual = level.masses[0]
+    for r in range(s.lam.size):
+        scales[0, r], scales[1, r] = _term(s, r, 1.0, s.masses[r] - usual), _term(s, r, 1.0, s.masses[r] + usual)
+    whence, where, fall, n_equal = -1, -1, np.inf, 0
+    now, least = s.terms.sum(), _least_change(s)
+    n_looks = min(s.counted[0], _MOST_LOOKS)
+    k = below(random, s.counted[0]) if n_looks < s.counted[0] else 0
+    for _ in range(n_looks):
+        i = s.border[k]
+        k = k + 1 if k + 1 < s.counted[0] else 0
+        a, mass = s.labels[i], level.masses[i]
+        if level.is_fixed[i] or s.masses[a] - mass < s.smallest[a]:
+            continue
+        scale = scales[0, a] if mass == usual else _term(s, a, 1.0, s.masses[a] - mass)
+        left = scale * (s.cut[a] + 2 * s.towards[i, a] - level.degrees[i]) - s.terms[a]
+        for b in range(s.lam.size):
+            if b == a or s.towards[i, b] <= 0:
+                continue
+            scale = scales[1, b] if mass == usual else _term(s, b, 1.0, s.masses[b] + mass)
+            change = left + scale * (s.cut[b] + level.degrees[i] - 2 * s.towards[i, b]) - s.terms[b]
+            if change > fall + least or (banned_until[i, b] > step and now + change >= lowest - least):
+                continue
+            n_equal = n_equal + 1 if change >= fall - least else 1
+            if n_equal == 1 or below(random, n_equal) == 0:
+                whence, where, fall = i, b, change
+    return whence, where
+
+
+@compiled
+def _begun(
+    level: Level, labels: IntArray, cut: FloatArray, masses: FloatArray, lam: FloatArray, smallest: FloatArray
+) -> _State:
+    """The state of these labels, which it changes only where a cluster is too small."""
     n = labels.size
     add_up(level, labels, cut, masses)
     state = _State(
@@ -76,12 +177,7 @@ def _anneal(
     _book(level, state)
     _set_plateau(state, 1.0)
     _fill(level, state)
-    if hot > 0:
-        _set_plateau(state, plateau)
-        _cool(level, state, hot, cold, work, seed, is_afresh)
-        _set_plateau(state, 1.0)
-    _quench(level, state, is_afresh)
-    add_up(level, labels, cut, masses)
+    return state
 
 
 @compiled
