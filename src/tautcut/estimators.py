@@ -587,7 +587,9 @@ max_iter, tol, device, dtype, n_jobs, verbose, random_state
             raise InputError("MTVClassifier requires y to be passed, but the target y is None.")
         rng = generator(self.random_state)
         smoothing = _checked_smoothing(self.smoothing)
-        graph = self._to_be_cut(*self._graph_of(X, rng), sample_weight, smoothing)
+        given, kinds = self._graph_of(X, rng)
+        graph = self._to_be_cut(given, kinds, sample_weight, smoothing)
+        self._unsmoothed = None if smoothing is None else _weighed(given, kinds, None, "size")
         self.classes_, codes = encode_labels(in_order(y, self.nodes_), graph.n_vertices)
         result = self._run(self._search_of(graph, codes), rng)
         self.class_prior_ = result.problem.shares
@@ -598,9 +600,10 @@ max_iter, tol, device, dtype, n_jobs, verbose, random_state
         """The search for a class of every vertex, from these labels."""
         given = (graph, codes, self.classes_.size)
         if self._groups is None:
-            return partial(transduce, *given, class_prior=self.class_prior)
+            return partial(transduce, *given, class_prior=self.class_prior, unsmoothed=self._unsmoothed)
         names = {"nodes": self.nodes_, "classes": self.classes_.tolist()}
-        return partial(transduce_linked, *given, self._groups, class_prior=self.class_prior, **names)
+        linked = partial(transduce_linked, unsmoothed=self._unsmoothed, **names)
+        return partial(linked, *given, self._groups, class_prior=self.class_prior)
 
     def predict_proba(self, X: Any) -> FloatArray:
         """The chance of each class, in the order of `classes_`: for new points the mean over their nearest fitted ones.
