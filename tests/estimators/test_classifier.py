@@ -20,6 +20,7 @@ from tautcut import Graph, MTVClassifier, balanced_cut_energy, walk_graph
 from tautcut.algorithm.stopping import Status
 from tautcut.errors import GraphWarning, InputError
 from tautcut.problem import lam_of_prior
+from tautcut.search import transduction
 
 R = 3
 SIZE = 20
@@ -76,6 +77,32 @@ def test_smoothing_cuts_the_graph_of_the_walk() -> None:
     model = on_graph(smoothing=8).fit(GRAPH, few(BLOCKS))
     np.testing.assert_array_equal(model.graph_.indices, walk_graph(GRAPH, 8).indices)
     np.testing.assert_array_equal(model.transduction_, BLOCKS)
+
+
+@pytest.mark.parametrize("knobs", [{}, {"must_link": [(0, 1), (25, 26)]}], ids=["free", "linked"])
+def test_labels_of_a_smoothed_graph_weigh_by_what_they_say_in_either(
+    monkeypatch: pytest.MonkeyPatch, knobs: dict[str, Any]
+) -> None:
+    heard, heed = [], transduction.heed
+
+    def listening(result: Any, evidence: Any, smallest: Any) -> Any:
+        heard.append((result.problem, evidence))
+        return heed(result, evidence, smallest)
+
+    monkeypatch.setattr(transduction, "heed", listening)
+    on_graph(**knobs).fit(GRAPH, few(BLOCKS))
+    on_graph(smoothing=8, **knobs).fit(GRAPH, few(BLOCKS))
+    (plain, before), (smoothed, either) = heard
+    after = transduction.Evidence.of_labels(smoothed.graph, plain.labels, R)
+    assert plain.graph.n_edges != smoothed.graph.n_edges
+    np.testing.assert_array_equal(either.values, np.maximum(before.values, after.values))
+    assert (before.values > after.values).any()
+    assert (after.values > before.values).any()
+
+
+def test_a_smoothed_fit_takes_copies_too() -> None:
+    model = classifier(smoothing=30, duplicates="merge").fit(np.r_[X, X[:9]], few(np.r_[BLOCKS, BLOCKS[:9]]))
+    assert (model.transduction_ == np.r_[BLOCKS, BLOCKS[:9]]).mean() > 0.9
 
 
 def test_the_planted_blocks_are_found_from_two_labels_each() -> None:

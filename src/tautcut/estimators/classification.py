@@ -19,7 +19,7 @@ from tautcut.algorithm.results import Result
 from tautcut.arrays import Array, FloatArray, IntArray
 from tautcut.checks import generator, whole_number
 from tautcut.errors import InputError
-from tautcut.estimators.entrance import checked_smoothing
+from tautcut.estimators.entrance import checked_smoothing, weighed
 from tautcut.estimators.shared import MTVEstimator
 from tautcut.graph import Graph
 from tautcut.search.certainty import HELD_BACK_WORTH, AccuracyEstimate, estimated_accuracy, held_back, label_quality
@@ -113,7 +113,9 @@ max_iter, tol, device, dtype, n_jobs, verbose, random_state
             raise InputError("MTVClassifier requires y to be passed, but the target y is None.")
         rng = generator(self.random_state)
         smoothing = checked_smoothing(self.smoothing)
-        graph = self._to_be_cut(*self._graph_of(X, rng), sample_weight, smoothing)
+        given, kinds = self._graph_of(X, rng)
+        graph = self._to_be_cut(given, kinds, sample_weight, smoothing)
+        self._unsmoothed = None if smoothing is None else weighed(given, kinds, None, "size")
         self.classes_, codes = encode_labels(in_order(y, self.nodes_), graph.n_vertices)
         result = self._run(self._search_of(graph, codes), rng)
         self.class_prior_ = result.problem.shares
@@ -124,9 +126,11 @@ max_iter, tol, device, dtype, n_jobs, verbose, random_state
         """The search for a class of every vertex, from these labels."""
         given = (graph, codes, self.classes_.size)
         if self._groups is None:
-            return partial(transduce, *given, class_prior=self.class_prior)
+            return partial(transduce, *given, class_prior=self.class_prior, unsmoothed=self._unsmoothed)
         names = {"nodes": self.nodes_, "classes": self.classes_.tolist()}
-        return partial(transduce_linked, *given, self._groups, class_prior=self.class_prior, **names)
+        return partial(
+            transduce_linked, *given, self._groups, class_prior=self.class_prior, unsmoothed=self._unsmoothed, **names
+        )
 
     def predict_proba(self, X: Any) -> FloatArray:
         """The chance of each class, in the order of `classes_`: for new points the mean over their nearest fitted ones.

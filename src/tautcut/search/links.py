@@ -76,16 +76,17 @@ def quick_partition(problem: Problem, groups: IntArray | None = None, *, rng: np
 
 def transduce_linked(
     graph: Graph, labels: IntArray, n_classes: int, groups: IntArray, *, class_prior: ArrayLike | str | None,
-    plan: Plan, rng: np.random.Generator, observers: Iterable[Observer] = (), nodes: Sequence[Any],
-    classes: Sequence[Any],
+    plan: Plan, rng: np.random.Generator, observers: Iterable[Observer] = (), unsmoothed: Graph | None = None,
+    nodes: Sequence[Any], classes: Sequence[Any],
 ) -> Result:  # fmt: skip
     """What `transduce` finds where each group has one label; `nodes` and `classes` are what errors call them."""
     of_groups = _labels_of_groups(labels, groups, nodes, classes)
     contracted = _contracted(graph, groups, n_classes)
     plan = _contracted_plan(plan, graph, groups)
     result = transduce(
-        contracted, of_groups, n_classes, class_prior=class_prior, plan=plan, rng=rng, observers=observers
-    )
+        contracted, of_groups, n_classes, class_prior=class_prior, plan=plan, rng=rng, observers=observers,
+        unsmoothed=None if unsmoothed is None else unsmoothed.contracted(groups),
+    )  # fmt: skip
     return _expanded(result, graph, groups)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -118,19 +118,27 @@ def _in_common(one: FloatArray, other: FloatArray) -> float:
 
 def transduce(
     graph: Graph, labels: IntArray, n_classes: int, *, class_prior: ArrayLike | str | None, plan: Plan,
-    rng: np.random.Generator, observers: Iterable[Observer] = (),
+    rng: np.random.Generator, observers: Iterable[Observer] = (), unsmoothed: Graph | None = None,
 ) -> Result:  # fmt: skip
-    """A class for every vertex; `class_prior` is as `MTVClassifier` has it."""
+    """A class for every vertex; `class_prior` is as `MTVClassifier` has it.
+
+    Where `graph` is that of a walk, `unsmoothed` is the one that was walked on: labels weigh on the boundary by what
+    they say in either of them, because a walk blurs what is near to a label (decision 0025).
+    """
     if isinstance(class_prior, str):
         one_of("class_prior", class_prior, ("auto",), otherwise=", shares that sum to 1, or None")
     plan.foresee_memory(graph, n_classes)
     evidence = Evidence.of_labels(graph, labels, n_classes)
+    heard = evidence
+    if unsmoothed is not None:
+        nearby = Evidence.of_labels(unsmoothed, labels, n_classes)
+        heard = replace(evidence, values=np.maximum(evidence.values, nearby.values))
     shares = evidence.shares() if isinstance(class_prior, str) else class_prior
     problem = Problem(graph, n_classes, lam_of_prior(shares, n_classes), labels)
     result = best_of_starts(problem, plan, rng=rng, observers=observers)
     task = Task(problem, plan)
     if task.effort.is_refined and compiling.is_available() and result.status is not Status.INTERRUPTED:
-        refined = partial(heed, result, evidence, task.smallest)
+        refined = partial(heed, result, heard, task.smallest)
         try:
             result = apart(refined)
         except KeyboardInterrupt:  # while it was compiled, say: what was found before is whole
