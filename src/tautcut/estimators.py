@@ -602,8 +602,9 @@ max_iter, tol, device, dtype, n_jobs, verbose, random_state
         if self._groups is None:
             return partial(transduce, *given, class_prior=self.class_prior, unsmoothed=self._unsmoothed)
         names = {"nodes": self.nodes_, "classes": self.classes_.tolist()}
-        linked = partial(transduce_linked, unsmoothed=self._unsmoothed, **names)
-        return partial(linked, *given, self._groups, class_prior=self.class_prior)
+        return partial(
+            transduce_linked, *given, self._groups, class_prior=self.class_prior, unsmoothed=self._unsmoothed, **names
+        )
 
     def predict_proba(self, X: Any) -> FloatArray:
         """The chance of each class, in the order of `classes_`: for new points the mean over their nearest fitted ones.
