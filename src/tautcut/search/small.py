@@ -83,7 +83,7 @@ class SmallSearcher:
                     bred.add(child.partition)
                 yield child
             n_agreeing = sum(is_same(one, population[0]) for one in self._ended)
-            if n_agreeing >= _BELIEVED_SHARE * len(self._ended) or not n_left:
+            if n_agreeing >= _BELIEVED_SHARE * len(self._ended):
                 return
 
     def _bred(
