@@ -210,8 +210,12 @@ def test_a_search_says_how_many_starts_agree() -> None:
 
 @pytest.mark.parametrize(
     ("graph", "R", "n_populations"),
-    [(nx.planted_partition_graph(3, 20, 0.5, 0.02, seed=0), 3, 1), (nx.barabasi_albert_graph(200, 2, seed=1), 3, 3)],
-    ids=["agree", "disagree"],
+    [
+        (nx.planted_partition_graph(3, 20, 0.5, 0.02, seed=0), 3, 1),
+        (nx.barabasi_albert_graph(120, 2, seed=0), 4, 2),
+        (nx.barabasi_albert_graph(200, 2, seed=1), 3, 3),
+    ],
+    ids=["starts agree", "populations agree", "disagree"],
 )
 def test_a_search_begins_anew_where_its_starts_disagree(
     graph: Any, R: int, n_populations: int, monkeypatch: pytest.MonkeyPatch

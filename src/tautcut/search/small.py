@@ -66,11 +66,12 @@ class SmallSearcher:
     def children(self, population: Population, *, rng: np.random.Generator) -> Iterator[Found]:
         """Children of the population and, while too few starts have ended at the lowest, of others that begin anew.
 
-        What the others find joins the first; what that has become gets all the children that are left.
+        What the others find joins the first; what that has become gets all the children that are left. But where
+        another comes to the same lowest (P), of which it knows nothing, the search ends.
         """
         n_left = self.n_children
         for turn in range(0 if self.is_exact else _POPULATIONS + 1):
-            bred = population
+            bred, lowest = population, population[0]
             if 0 < turn < _POPULATIONS:
                 bred = Population(self._task.smallest, self.capacity)
                 for start in self._begun(rng):
@@ -82,8 +83,9 @@ class SmallSearcher:
                 if bred is not population:
                     bred.add(child.partition)
                 yield child
+            is_found_again = bred is not population and is_same(bred[0], lowest)
             n_agreeing = sum(is_same(one, population[0]) for one in self._ended)
-            if n_agreeing >= _BELIEVED_SHARE * len(self._ended):
+            if is_found_again or n_agreeing >= _BELIEVED_SHARE * len(self._ended):
                 return
 
     def _bred(
