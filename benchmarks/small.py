@@ -1,13 +1,13 @@
 """Small graphs, which are to be solved: the default with ten seeds, and the best that others find. Records go to
 docs/results/small.jsonl, the page beside it is written from them. A graph that the file already holds is not run again;
-remove the file to begin anew.
+remove the file to begin anew. With --ours, tautcut alone is, and what is recorded of the others is kept.
 
-    python benchmarks/small.py [names of graphs]
+    python benchmarks/small.py [--ours] [names of graphs]
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -89,25 +89,38 @@ def _graph_of(graph: Any) -> Graph:
 
 
 def main() -> None:
-    wanted = sys.argv[1:]
-    known = {record.data for record in read_records(RECORDS)} if RECORDS.exists() else set()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help="of graphs; all by default")
+    parser.add_argument(
+        "--ours", action="store_true", help="run tautcut alone, and keep what is recorded of the others"
+    )
+    options = parser.parse_args()
+    known = read_records(RECORDS) if RECORDS.exists() else []
+    kept = [one for one in known if one.method != OURS] if options.ours else []
+    if options.ours:
+        RECORDS.unlink(missing_ok=True)
+    names = {one.data for one in known if not options.ours}
     for name, (graph, numbers) in graphs().items():
         for R in numbers:
             data = f"{name}, R = {R}"
-            if data in known or (wanted and name not in wanted):
+            if data in names or (options.names and name not in options.names):
                 continue
-            for record in records_of(graph, R, data):
+            others = [one for one in kept if one.data == data]
+            for record in [*ours(graph, R, data), *(others if options.ours else rivals(graph, R, data))]:
                 append_record(RECORDS, record)
                 print(data, record.method, record.seed, record.energy, record.seconds, flush=True)
     RECORDS.with_suffix(".md").write_text(page(read_records(RECORDS)), encoding="utf-8")
 
 
-def records_of(graph: Graph, R: int, data: str) -> list[RunRecord]:
-    """Ours with every seed, then the others."""
+def ours(graph: Graph, R: int, data: str) -> list[RunRecord]:
+    """The default with every seed; compiled off the clock."""
     model = MTVClustering(R, affinity="precomputed")
-    MTVClustering(R, affinity="precomputed", random_state=0).fit(graph)  # compile off the clock
-    ours = [run_estimator(model.set_params(random_state=seed), graph, data=data)[1] for seed in SEEDS]
-    return ours + [best_of(Problem(graph, R), name, tries, data=data) for name, tries in RIVALS.items()]
+    MTVClustering(R, affinity="precomputed", random_state=0).fit(graph)
+    return [run_estimator(model.set_params(random_state=seed), graph, data=data)[1] for seed in SEEDS]
+
+
+def rivals(graph: Graph, R: int, data: str) -> list[RunRecord]:
+    return [best_of(Problem(graph, R), name, tries, data=data) for name, tries in RIVALS.items()]
 
 
 def page(records: list[RunRecord]) -> str:
@@ -128,17 +141,18 @@ def page(records: list[RunRecord]) -> str:
             "yes" if is_lowest else "**no**", f"{median(r.seconds for r in mine):.2f}",
         ])  # fmt: skip
     machine = records[-1].machine
-    commits = ", ".join(dict.fromkeys((record.commit or "unknown")[:12] for record in records))
+    commits = ", ".join(dict.fromkeys((record.commit or "unknown")[:12] for record in records if record.method == OURS))
+    before = ", ".join(dict.fromkeys((record.commit or "unknown")[:12] for record in records if record.method != OURS))
     head = ["graph", "vertices", "(P)", "spread over seeds", "best of the others", "by", "every seed as low", "seconds"]
     return "\n".join([
         "# Small graphs", "",
         f"The default with seeds {SEEDS[0]} to {SEEDS[-1]}: the lowest (P), by how much the highest exceeds it, and "
-        "the median of the seconds, on a machine whose cores others used too. Beside it the best of the partitioners "
+        "the median of the seconds. Beside it the best of the partitioners "
         "(METIS, KaHIP, Mt-KaHyPar at 3, 30 and 100 % imbalance), of 1,000 greedy descents and of 10 annealings, among "
         "partitions whose clusters are large enough.", "",
         f"Of {len(rows)} problems, all seeds agree on {n_agreeing}, and no seed ends above the others on {n_lowest}.",
         "",
-        f"- machine: {machine['cpus']} cores, {machine['platform']}", f"- commit: {commits}", "",
+        f"- machine: {machine['cpus']} cores, {machine['platform']}", f"- commit: {commits}; of the others: {before}", "",
         table(head, rows), "",
     ])  # fmt: skip
 

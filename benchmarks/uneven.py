@@ -1,13 +1,15 @@
 """Uneven and weighted graphs beyond the small ones: a ladder of mixtures and planted partitions whose largest cluster
 is 1 to 20 times the smallest, and graphs with varying weights. The default beside the longer search, the paper's
 starts, a start from the planted partition, and partitioners. Records go to docs/results/uneven.jsonl, the page beside
-it is written from them; a graph that the file already holds is not run again.
+it is written from them; a graph that the file already holds is not run again. With --ours, the two searches of tautcut
+alone are, and what is recorded of the others is kept.
 
-    TAUTCUT_DATA=folder-of-the-data-sets python benchmarks/uneven.py
+    TAUTCUT_DATA=folder-of-the-data-sets python benchmarks/uneven.py [--ours]
 """
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,7 +30,7 @@ RECORDS = Path(__file__).resolve().parents[1] / "docs" / "results" / "uneven.jso
 LADDER = (1, 2, 5, 10, 20)
 PLANTED_LADDER = (1, 5, 20)
 SEEDS = range(3)
-OURS = "default"
+OURS, LONGER = "default", "thorough"
 PAPER = {"algorithm": "paper", "search": "none", "init": "ncut-seeds", "n_init": 31}
 AGREED = 1e-6
 
@@ -84,22 +86,35 @@ def weighted() -> Iterator[Case]:
 
 
 def main() -> None:
-    known = {record.data for record in read_records(RECORDS)} if RECORDS.exists() else set()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--ours", action="store_true", help="run tautcut alone, and keep what is recorded of the others"
+    )
+    only_ours = parser.parse_args().ours
+    known = read_records(RECORDS) if RECORDS.exists() else []
+    kept = [one for one in known if one.method not in (OURS, LONGER)] if only_ours else []
+    if only_ours:
+        RECORDS.unlink(missing_ok=True)
+    names = {one.data for one in known if not only_ours}
     for case in cases():
-        if case.name not in known:
-            for record in list(records_of(case)):
+        if case.name not in names:
+            others = [one for one in kept if one.data == case.name]
+            for record in [*searches(case), *(others if only_ours else rivals(case))]:
                 append_record(RECORDS, record)
                 print(record.data, record.method, record.seed, record.energy, record.seconds, flush=True)
             RECORDS.with_suffix(".md").write_text(page(read_records(RECORDS)), encoding="utf-8")
 
 
-def records_of(case: Case) -> Iterator[RunRecord]:
-    R = case.n_clusters
+def searches(case: Case) -> Iterator[RunRecord]:
     for seed in SEEDS:
         yield _ours(case, OURS, seed)
-    partitioners = PARTITIONERS
     if case.planted is not None:
-        yield _ours(case, "thorough", 0, search="thorough")
+        yield _ours(case, LONGER, 0, search="thorough")
+
+
+def rivals(case: Case) -> Iterator[RunRecord]:
+    R, partitioners = case.n_clusters, PARTITIONERS
+    if case.planted is not None:
         yield _ours(case, "the paper's 31 starts", 0, **PAPER)
         yield _ours(case, "start from the planted partition", 0, init=0.5 * np.eye(R)[case.planted] + 0.5 / R)
         partitioners = {"Mt-KaHyPar": PARTITIONERS["Mt-KaHyPar"]}
