@@ -91,9 +91,7 @@ def _graph_of(graph: Any) -> Graph:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="of graphs; all by default")
-    parser.add_argument(
-        "--ours", action="store_true", help="run tautcut alone, and keep what is recorded of the others"
-    )
+    parser.add_argument("--ours", action="store_true", help="run tautcut alone; the records of the others are kept")
     options = parser.parse_args()
     known = read_records(RECORDS) if RECORDS.exists() else []
     kept = [one for one in known if one.method != OURS] if options.ours else []
@@ -152,7 +150,8 @@ def page(records: list[RunRecord]) -> str:
         "partitions whose clusters are large enough.", "",
         f"Of {len(rows)} problems, all seeds agree on {n_agreeing}, and no seed ends above the others on {n_lowest}.",
         "",
-        f"- machine: {machine['cpus']} cores, {machine['platform']}", f"- commit: {commits}; of the others: {before}", "",
+        f"- machine: {machine['cpus']} cores, {machine['platform']}",
+        f"- commit: {commits}; of the others: {before}", "",
         table(head, rows), "",
     ])  # fmt: skip
 

@@ -87,9 +87,7 @@ def weighted() -> Iterator[Case]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--ours", action="store_true", help="run tautcut alone, and keep what is recorded of the others"
-    )
+    parser.add_argument("--ours", action="store_true", help="run tautcut alone; the records of the others are kept")
     only_ours = parser.parse_args().ours
     known = read_records(RECORDS) if RECORDS.exists() else []
     kept = [one for one in known if one.method not in (OURS, LONGER)] if only_ours else []
