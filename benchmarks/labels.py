@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from statistics import mean
@@ -39,6 +39,7 @@ PER_CLASS = (1, 5, 20, 50)
 DRAWS = {"1:1": 10}
 DRAWS_UNEVEN = 3
 PRIORS = {"auto": "auto", "equal shares": None, "true shares": "true"}
+AUTO = "tautcut, auto"
 RIVALS = ("LabelSpreading, α = 0.2", "LabelSpreading, α = 0.99", "Laplace", "Poisson")
 LEAST = 2  # at most one in so many points of a class is labelled
 BINS = 10
@@ -49,6 +50,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default=",".join(SETS), help="data sets, separated by commas")
     parser.add_argument("--ours", action="store_true", help="run tautcut alone, and keep what is recorded of rivals")
+    parser.add_argument("--auto", action="store_true", help="run tautcut with estimated shares alone; keep the rest")
     parser.add_argument("--jobs", type=int, default=1, help="cells of the table at a time")
     parser.add_argument("--commit", help="what to write as the commit, where the folder is no checkout")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the records")
@@ -61,10 +63,12 @@ def main() -> None:
         return
     for name in () if asked.page else names:
         known = RESULTS / f"labels-{name}.jsonl"
-        kept = [record for record in read_records(known) if record.method in RIVALS] if asked.ours else []
+        anew = {AUTO} if asked.auto else {f"tautcut, {prior}" for prior in PRIORS}
+        kept = [one for one in read_records(known) if one.method not in anew] if asked.ours or asked.auto else []
         path = asked.out / known.name
         path.unlink(missing_ok=True)
-        for record in records_of(name, (ours,) if asked.ours else (ours, rivals), asked.jobs):
+        runs: tuple[Runs, ...] = (estimated,) if asked.auto else (ours,) if asked.ours else (ours, rivals)
+        for record in records_of(name, runs, asked.jobs):
             append_record(path, replace(record, commit=asked.commit or record.commit))
             print(record.data, record.method, record.n_labelled, record.seed, record.measures, flush=True)
         for record in kept:
@@ -127,9 +131,15 @@ def records_of_cell(name: str, sizes: str, per_class: int, runs: tuple[Runs, ...
     ]
 
 
-def ours(graph: Graph, points: Points, given: Any, seed: int) -> Iterator[RunRecord]:
+def estimated(graph: Graph, points: Points, given: Any, seed: int) -> Iterator[RunRecord]:
+    return ours(graph, points, given, seed, priors=("auto",))
+
+
+def ours(
+    graph: Graph, points: Points, given: Any, seed: int, priors: Iterable[str] = tuple(PRIORS)
+) -> Iterator[RunRecord]:
     true_shares = np.bincount(points.truth) / points.truth.size
-    for method, prior in PRIORS.items():
+    for method, prior in ((name, PRIORS[name]) for name in priors):
         model = MTVClassifier(
             affinity="precomputed", class_prior=true_shares if prior == "true" else prior, random_state=seed
         )
@@ -201,17 +211,17 @@ def fitted_scale(names: list[str]) -> list[float]:
 
 
 def page(records: list[RunRecord]) -> str:
-    last = max(records, key=lambda record: record.created)
+    last = max((record for record in records if record.method == AUTO), key=lambda record: record.created)
     versions = ", ".join(f"{name} {version}" for name, version in sorted(last.versions.items()))
     parts = [
         "# Uneven classes, few and many labels",
         "Accuracy in per cent on the points without a label, the mean over the draws. Every method sees the same "
         "10-nearest-neighbour graph and the same labels, so many of each class (at most half of a small one). Every "
         'second class is thinned to a third, a fifth or a tenth; "tail" goes down to a twentieth, geometrically. '
-        "`class_prior` is estimated (auto, the default), equal or the true one, which no user knows. Rivals are not "
-        "run again where tautcut alone has changed. Rendered by `benchmarks/labels.py --page` from the records beside "
-        "it.",
-        f"- {last.machine['platform']}, {last.machine['cpus']} cores\n- {versions}\n- commit: {last.commit}",
+        "`class_prior` is estimated (auto, the default), equal or the true one, which no user knows. What a change "
+        "does not touch is not run again. Rendered by `benchmarks/labels.py --page` from the records beside it.",
+        f"- auto: {last.machine['platform']}, {last.machine['cpus']} cores; {versions}; commit {last.commit}\n"
+        f"- others: commits {', '.join(sorted({one.commit or 'unknown' for one in records if one.method != AUTO}))}",
         accuracy_table(records),
         "## Does the certainty mean what it says?",
         "The expected calibration error of `confidence_` over ten bins, the area under the curve with which it ranks "
@@ -239,7 +249,7 @@ def certainty_table(records: list[RunRecord]) -> str:
     rows = []
     for data, per_class in cells(records):
         values = {
-            name: measured(records, data, per_class, "tautcut, auto", name)
+            name: measured(records, data, per_class, AUTO, name)
             for name in ("accuracy", "mean_confidence", "ece", "auc")
         }
         rows.append([data, str(per_class), *(f"{value:.3f}" for value in values.values())])
