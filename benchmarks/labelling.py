@@ -54,14 +54,16 @@ LARGEST = "mnist, 70,000 points"
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default=";".join(CASES), help="sets, separated by semicolons")
+    parser.add_argument("--ours", action="store_true", help="run tautcut's methods alone, those that have no record")
     parser.add_argument("--page", action="store_true", help="write the page from the records there are")
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
     done = {(one.data, one.method, one.seed) for one in read_records(RECORDS)} if RECORDS.exists() else set()
+    methods = {name: make for name, make in METHODS.items() if not asked.ours or name.startswith("tautcut")}
     cases = [] if asked.page else [Case(name) for name in asked.only.split(";")]
     if cases:
         Case("4moons").run("warm-up", Ours, 0)  # compiles, off the clock
-    for seed, case, (method, make) in product(range(SEEDS), cases, METHODS.items()):
+    for seed, case, (method, make) in product(range(SEEDS), cases, methods.items()):
         if seed < n_seeds(case.name, method) and (case.name, method, seed) not in done:
             record = case.run(method, make, seed)
             append_record(RECORDS, record)

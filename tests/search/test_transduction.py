@@ -102,15 +102,17 @@ def test_one_label_of_each_class_tells_uneven_from_even(sizes: tuple[int, ...], 
         assert np.abs(shares - np.bincount(truth) / truth.size).sum() <= at_most
 
 
-@pytest.mark.parametrize("per_class", [1, 20])
-def test_shares_that_only_one_estimate_sees_are_not_believed(per_class: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The walk says equal shares, so what the evidence alone says may be chance."""
+@pytest.mark.parametrize(("per_class", "is_believed"), [(1, False), (20, True)])
+def test_what_the_evidence_alone_sees_is_believed_where_labels_are_many(
+    per_class: int, is_believed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The walk says equal shares, so what few labels say may be chance."""
     X, truth = blobs((600, 200, 600, 200), spread=1.3)
     evidence = Evidence.of_labels(knn_graph(X, 10), drawn(truth, per_class), 4)
     assert np.ptp(evidence.shares()) > 0.1
     turns = np.eye(4)[np.arange(truth.size) % 4]
     monkeypatch.setattr(transduction, "walk_from_labels", lambda *given, **settings: turns)
-    np.testing.assert_array_equal(evidence.shares(), np.full(4, 0.25))
+    assert (np.ptp(evidence.shares()) > 0.1) == is_believed
 
 
 def test_estimates_that_disagree_are_believed_later(monkeypatch: pytest.MonkeyPatch) -> None:

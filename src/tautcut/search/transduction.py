@@ -36,6 +36,8 @@ _BY_CHANCE = 0.23  # distance from equal shares that an estimate may have by cha
 _LABELS_TELL = 0.12  # over this power of the labels of a class times the share of the edge weight between classes:
 _CLEAREST = 0.01  # which counts as so much more: the clearest graphs mislead as pendigits does, where it is 0.01
 _MANY = 15  # labels of a class, times the root of that share, from which on the evidence is enough
+_PLENTY = 10  # labels of a class from which on the evidence is believed by itself,
+_LEAST_SURPRISE = 0.2  # if it is so far from equal shares, and further than chance would have it: one over their root
 _HEMMED_IN = 0.03  # of an equal share, over the labels of the class: one that spread no further was stopped at once
 _STRENGTH = 1.5  # of the evidence of many labels, in the vertex's own degree (decision 0025)
 
@@ -75,10 +77,10 @@ class Evidence:
         """The share of the mass that each class holds, or equal shares where the labels are too few to tell.
 
         There are two estimates, that of the evidence and that of a walk which begins at the labels. What the walk's
-        distance from equal shares and what both have in common of it come to in the mean has to exceed chance. With few
-        labels on a noisy graph the smaller of both is taken of each class, else the evidence. Where a class is left
-        next to nothing the labels failed to spread. On a noisy graph small classes are taken for smaller still: edges
-        between classes even every estimate out (decision 0024).
+        distance from equal shares and what both have in common of it come to in the mean has to exceed chance, or
+        labels in plenty have to be plain by themselves. With few labels on a noisy graph the smaller of both is taken
+        of each class, else the evidence. Where a class is left next to nothing the labels failed to spread. On a noisy
+        graph small classes are taken for smaller still: edges between classes even every estimate out (decision 0024).
         """
         R, equal = self.n_classes, np.full(self.n_classes, 1.0 / self.n_classes)
         per_class = labels_per_class(self.labels, R)
@@ -86,14 +88,17 @@ class Evidence:
         noise = cuts(self.graph, nearest, R).sum() / max(self.graph.degrees.sum(), 1e-300)
         by_chance = _BY_CHANCE / (per_class * (noise + _CLEAREST)) ** _LABELS_TELL
         told = self._masses_of(nearest, self.is_reached)
-        if np.abs(told - equal).sum() <= by_chance:
+        surprise = np.abs(told - equal).sum()
+        if surprise <= by_chance:
             return equal
         walked = self._walked_shares()
         distance = (np.abs(walked - equal).sum() + _in_common(told - equal, walked - equal)) / 2.0
+        are_many = per_class >= _MANY * np.sqrt(noise)
+        is_plain = per_class >= _PLENTY and surprise > max(per_class**-0.5, _LEAST_SURPRISE)
         least = _HEMMED_IN / per_class / R
-        if distance <= by_chance or np.maximum(told, walked).min() < least:
+        if (distance <= by_chance and not is_plain) or np.maximum(told, walked).min() < least:
             return equal
-        shares = np.maximum(told if per_class >= _MANY * np.sqrt(noise) else np.minimum(told, walked), least)
+        shares = np.maximum(told if are_many else np.minimum(told, walked), least)
         shares *= np.minimum(R * shares, 1.0) ** np.sqrt(noise)
         return np.asarray(shares / shares.sum())
 
