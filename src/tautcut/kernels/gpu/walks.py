@@ -6,7 +6,6 @@ of a large graph. What `kernels.cpu.walks` does on the processor.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +16,7 @@ from tautcut.arrays import Array
 from tautcut.graph import Graph
 from tautcut.graph.graph import local_order
 from tautcut.kernels import gpu
+from tautcut.kernels.gpu.products import SparseMatrix
 
 _COLUMNS = 2048  # walks of a block: twice as many are hardly quicker
 _BLOCK_BYTES = 4 << 30  # of a block, which with what its largest are found by is four arrays: fewer columns if large
@@ -73,11 +73,8 @@ class _Steps:
 
     def __init__(self, begins: torch.Tensor, ends: torch.Tensor, values: torch.Tensor, continues: float) -> None:
         self.begins, self.ends, self.values, self.continues = begins, ends, values, continues
-        n = begins.numel() - 1
-        self.n, self.device = n, begins.device
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Sparse")  # that CSR is in beta; that invariants are not checked
-            self.matrix = torch.sparse_csr_tensor(begins, ends, values, (n, n), check_invariants=False)
+        self.n, self.device = begins.numel() - 1, begins.device
+        self._matrix = SparseMatrix(begins, ends, values)
 
     @classmethod
     def of(cls, W: Any, continues: float, device: torch.device) -> _Steps:
@@ -107,7 +104,7 @@ class _Steps:
         weight, n_positive = 1.0 / (1.0 - a * a / 2.0), -1
         for _ in range(max(1, self.n // n_steps)):
             for _ in range(n_steps):
-                before.addmm_(self.matrix, X, beta=1.0 - weight, alpha=weight * a)  # one pass over each array
+                self._matrix.add_product(X, before, keep=1.0 - weight, scale=weight * a)
                 before[starts, columns] += weight
                 X, before = before, X
                 weight = 1.0 / (1.0 - a * a * weight / 4.0)
