@@ -239,15 +239,16 @@ def cluster(book: Book, case: Case, ways: Iterable[str], seeds: Iterable[int]) -
 
 
 def classify(book: Book, case: Case, ways: Iterable[str], draws: int) -> None:
-    """Accuracy on the points without a label."""
+    """Accuracy on the points without a label, of the classifier that walks by itself."""
     for way, per_class, draw in product(ways, PER_CLASS, range(draws)):
         if book.holds(case.name, way, per_class, draw):
             continue
-        truth = case.made[1]
+        graph, truth = case.made
         given = draw_labels(truth, per_class=per_class, rng=np.random.default_rng(draw))
-        model = MTVClassifier(affinity="precomputed", device=book.device, random_state=draw)
-        walked, _ = walk_of(case, way, book.device)
-        fitted, record = run_estimator(model, walked, given, data=case.name, truth=truth)
+        model = MTVClassifier(
+            affinity="precomputed", smoothing=WAYS[way] or None, device=book.device, random_state=draw
+        )  # fmt: skip
+        fitted, record = run_estimator(model, graph, given, data=case.name, truth=truth)
         accuracy = float((fitted.transduction_ == truth)[given < 0].mean())
         book.write(replace(record, method=way, measures={"per_class": per_class, "accuracy": accuracy}))
 
@@ -366,7 +367,9 @@ def rule_table(devise: list[Point], test: list[Point]) -> str:
 def page(book: Book) -> str:
     devise = points_of(book, [*TABLES, *(case.name for case in DEVISE)])
     test = points_of(book, [case.name for case in TEST])
-    last = max(book.records, key=lambda record: record.created)
+    machines = ", ".join(
+        dict.fromkeys(f"{one.machine['platform']}, {one.machine['cpus']} cores" for one in book.records)
+    )
     commits = ", ".join(dict.fromkeys((record.commit or "unknown")[:12] for record in book.records))
     parts = [
         "# Graphs smoothed by a random walk",
@@ -374,7 +377,7 @@ def page(book: Book) -> str:
         f"{len(SEEDS)} seeds, and their range. Accuracy on the points without a label: the mean over the draws, whose "
         "number stands in brackets. mnist raw is the exact 10-nearest-neighbour graph of the pixels; mnist and 20news "
         "are the authors' graphs. Rendered by `benchmarks/smoothing.py page` from the records beside it.",
-        f"- {last.machine['platform']}, {last.machine['cpus']} cores, shared with other work\n- commits: {commits}",
+        f"- {machines}, shared with other work\n- commits: {commits}",
         table(["graph", *(f"{way}, {what}" for what in ("purity", "1 label", "5 labels") for way in WAYS)],
               [[name, *summary(book, name)] for name in TABLES]),
         *on_gpu(),
@@ -437,6 +440,21 @@ def point_table(points: list[Point]) -> str:
     return table(["graph", "plain", "gain", *SIGNS], rows)
 
 
+def jobs(book: Book, asked: str | None, only: list[str], *, is_on_gpu: bool) -> list[Callable[[], None]]:
+    """What is to be run, a graph at a time."""
+    tables = [Case(name, partial(real, name)) for name in only]
+    made: list[tuple[str, Callable[[], None]]] = []
+    for case in tables:
+        draws = DRAWS_ON_GPU if is_on_gpu else DRAWS.get(case.name, 10)
+        made.append(("tables", partial(cluster, book, case, WAYS, SEEDS[:1] if is_on_gpu else SEEDS)))
+        made.append(("labels", partial(classify, book, case, WAYS, draws)))
+    for what, cases in (("devise", DEVISE), ("test", TEST)):
+        made += [(what, partial(cluster, book, case, (PLAIN, SMOOTH), SEEDS)) for case in cases]
+    for name, k in product(TEXTS, TEXT_NEIGHBORS):
+        made.append(("text", partial(cluster, book, text(name, k), (PLAIN,), SEEDS if name == "webkb4" else (0,))))
+    return [run for what, run in made if asked in (None, what)]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", nargs="?", choices=("tables", "labels", "devise", "test", "text", "page"))
@@ -444,20 +462,13 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--out", type=Path, default=RECORDS)
     parser.add_argument("--commit", help="what the records give as the commit, where the folder is no checkout")
-    asked, only = (options := parser.parse_args()).what, options.only.split(",")
+    parser.add_argument("--share", default="0/1", help="0/4, 1/4, 2/4, 3/4: a quarter of the graphs each")
+    options = parser.parse_args()
     book, is_on_gpu = Book(options.out, options.device, options.commit), options.device == "cuda"
-    for name in only:
-        case = Case(name, partial(real, name))
-        if asked in (None, "tables"):
-            cluster(book, case, WAYS, SEEDS[:1] if is_on_gpu else SEEDS)
-        if asked in (None, "labels"):
-            classify(book, case, WAYS, DRAWS_ON_GPU if is_on_gpu else DRAWS.get(name, 10))
-    for what, cases in (("devise", DEVISE), ("test", TEST)):
-        for case in cases if asked in (None, what) else ():
-            cluster(book, case, (PLAIN, SMOOTH), SEEDS)
-    for name, k in product(TEXTS, TEXT_NEIGHBORS) if asked in (None, "text") else ():
-        cluster(book, text(name, k), (PLAIN,), SEEDS if name == "webkb4" else (0,))
-    if not is_on_gpu:
+    part, n_parts = map(int, options.share.split("/"))
+    for run in jobs(book, options.what, options.only.split(","), is_on_gpu=is_on_gpu)[part::n_parts]:
+        run()
+    if options.out == RECORDS:
         RECORDS.with_suffix(".md").write_text(page(book), encoding="utf-8")
 
 
