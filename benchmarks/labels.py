@@ -2,9 +2,10 @@
 shares, by equal and by the true shares, beside label spreading, Laplace and Poisson learning on the same graphs and
 labels; and whether its certainty means what it says. Records go to docs/results, a file labels-NAME.jsonl for each data
 set; `--page` writes labels.md from them, and `--fit` fits the scale of the certainty on the same data and prints it.
-`--ours` leaves the rivals' records, whose code does not change, as they are.
+`--ours` leaves the rivals' records, whose code does not change, as they are; `--more` runs what the records lack.
 
-    TAUTCUT_DATA=folder-of-the-data-sets python benchmarks/labels.py [--only digits,mnist] [--ours] [--page | --fit]
+    TAUTCUT_DATA=folder-of-the-data-sets python benchmarks/labels.py
+        [--only digits,mnist] [--ours | --more] [--page | --fit]
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
 SETS = {"digits": None, "optdigits": None, "pendigits": None, "mnist": 6_000, "20news": 8_000}  # points at most
 RATIOS = {"1:1": 1.0, "3:1": 3.0, "5:1": 5.0, "10:1": 10.0, "tail": 20.0}
 PER_CLASS = (1, 5, 20, 50)
-DRAWS = {"1:1": 10}
-DRAWS_UNEVEN = 3
+DRAWS = 10
 PRIORS = {"auto": "auto", "equal shares": None, "true shares": "true"}
 AUTO = "tautcut, auto"
 RIVALS = ("LabelSpreading, α = 0.2", "LabelSpreading, α = 0.99", "Laplace", "Poisson")
 LEAST = 2  # at most one in so many points of a class is labelled
 BINS = 10
+Key = tuple[str, str, float, int]  # data, method, labels of each class, draw
 Runs = Callable[[Graph, Points, Any, int], Iterator[RunRecord]]  # of tautcut or of rivals, on one draw of labels
 
 
@@ -50,6 +51,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default=",".join(SETS), help="data sets, separated by commas")
     parser.add_argument("--ours", action="store_true", help="run tautcut alone, and keep what is recorded of rivals")
+    parser.add_argument("--more", action="store_true", help="run what the records lack, and keep all of them")
     parser.add_argument("--auto", action="store_true", help="run tautcut with estimated shares alone; keep the rest")
     parser.add_argument("--jobs", type=int, default=1, help="cells of the table at a time")
     parser.add_argument("--commit", help="what to write as the commit, where the folder is no checkout")
@@ -57,18 +59,18 @@ def main() -> None:
     parser.add_argument("--fit", action="store_true", help="fit the scale of the certainty, and record nothing")
     parser.add_argument("--page", action="store_true", help="write the page from the records there are")
     asked = parser.parse_args()
-    names = asked.only.split(",")
+    names, is_kept = asked.only.split(","), asked.ours or asked.auto or asked.more
     if asked.fit:
         print(fitted_scale(names))
         return
     for name in () if asked.page else names:
         known = RESULTS / f"labels-{name}.jsonl"
         anew = {AUTO} if asked.auto else {f"tautcut, {prior}" for prior in PRIORS}
-        kept = [one for one in read_records(known) if one.method not in anew] if asked.ours or asked.auto else []
+        kept = [one for one in read_records(known) if asked.more or one.method not in anew] if is_kept else []
         path = asked.out / known.name
         path.unlink(missing_ok=True)
         runs: tuple[Runs, ...] = (estimated,) if asked.auto else (ours,) if asked.ours else (ours, rivals)
-        for record in records_of(name, runs, asked.jobs):
+        for record in records_of(name, runs, asked.jobs, {key_of(one) for one in kept}):
             append_record(path, replace(record, commit=asked.commit or record.commit))
             print(record.data, record.method, record.n_labelled, record.seed, record.measures, flush=True)
         for record in kept:
@@ -114,19 +116,34 @@ def draw(truth: Any, per_class: int, seed: int) -> Any:
 # ---------------------------------------------------------------- runs
 
 
-def records_of(name: str, runs: tuple[Runs, ...], jobs: int) -> Iterator[RunRecord]:
-    cells = (delayed(records_of_cell)(name, sizes, per_class, runs) for sizes in RATIOS for per_class in PER_CLASS)
+def key_of(record: RunRecord) -> Key:
+    return record.data, record.method, record.measures["per_class"], record.seed
+
+
+def records_of(name: str, runs: tuple[Runs, ...], jobs: int, known: set[Key]) -> Iterator[RunRecord]:
+    cells = (
+        delayed(records_of_cell)(name, sizes, per_class, runs, known) for sizes in RATIOS for per_class in PER_CLASS
+    )
     for records in Parallel(n_jobs=jobs, return_as="generator")(cells):
         yield from records
 
 
-def records_of_cell(name: str, sizes: str, per_class: int, runs: tuple[Runs, ...]) -> list[RunRecord]:
+def records_of_cell(
+    name: str, sizes: str, per_class: int, runs: tuple[Runs, ...], known: set[Key]
+) -> list[RunRecord]:  # fmt: skip
+    """The runs of one cell of the table, but for those that are known: of tautcut, or of all rivals."""
     warnings.simplefilter("ignore")
-    graph, points = uneven(name, sizes)
+    first = {ours: AUTO, estimated: AUTO, rivals: RIVALS[0]}
+    missing = [
+        (seed, run)
+        for seed in range(DRAWS)
+        for run in runs
+        if (f"{name}, {sizes}", first[run], per_class, seed) not in known
+    ]
+    graph, points = uneven(name, sizes) if missing else (None, None)
     return [
         replace(record, measures={"per_class": per_class} | record.measures)
-        for seed in range(DRAWS.get(sizes, DRAWS_UNEVEN))
-        for run in runs
+        for seed, run in missing
         for record in run(graph, points, draw(points.truth, per_class, seed), seed)
     ]
 
