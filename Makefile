@@ -85,6 +85,7 @@ bench-scale: $(BENCH_VENV)/.peers  ## threads; neighbours beside peers; features
 	@$(BENCH) benchmarks/threads.py
 	@$(BENCH) benchmarks/neighbors.py
 	@$(BENCH) benchmarks/scale.py $(ARGS)
+	@$(BENCH) benchmarks/aims.py
 
 # Runs over ranks on this machine; parts of it, on a quiet one: ARGS="--only strong", weak, halo, memory, answers, model.
 bench-distributed: $(INTERPRETER_VENV)/.torch  ## a sharded graph over 1 to 8 ranks, and the paper model; results in docs/results

@@ -88,6 +88,19 @@ def run_count(count: int, options: argparse.Namespace, commit: str | None) -> No
 
 
 def page(records: list[RunRecord]) -> str:
+    """A table for each machine, that with most cores first."""
+    machines = sorted({one.machine["cpus"] for one in records}, reverse=True)
+    parts = [machine_part([one for one in records if one.machine["cpus"] == cpus]) for cpus in machines]
+    about = (
+        "The authors' MNIST graph (70,000 vertices, 513,706 edges), R = 10, seed 0. Each number of threads is a "
+        "process bound to so many cores; the median of several runs, after a fit that is not timed. "
+        "Purity is over all points; with one label per class it is the share of right labels. Mt-KaHyPar "
+        "ran once. Rendered by `benchmarks/threads.py` from the records beside it."
+    )
+    return "\n\n".join(["# Threads", about, *parts]) + "\n"
+
+
+def machine_part(records: list[RunRecord]) -> str:
     """Seconds by the number of threads, and how far they fall; the last record of a method and number counts."""
     latest = {(one.method, one.machine["threads"]): one for one in records}
     counts = sorted({count for _, count in latest})
@@ -107,16 +120,9 @@ def page(records: list[RunRecord]) -> str:
     one = next(one for one in reversed(records) if one.method == OURS)
     versions = ", ".join(f"{name} {version}" for name, version in sorted(one.versions.items()))
     head = ["seconds by threads", *map(str, counts), "fastest", "(P)", "purity, %", "the same labels"]
-    about = (
-        "The authors' MNIST graph (70,000 vertices, 513,706 edges), R = 10, seed 0. Each number of threads is a "
-        f"process bound to so many cores; the median of {one.settings['repeats']} runs, after a fit that is not timed. "
-        "Purity is over all points; with one label per class it is the share of right labels. Mt-KaHyPar "
-        "ran once. Rendered by `benchmarks/threads.py` from the records beside it."
-    )
     machine = f"{one.machine['processor']}, {one.machine['cpus']} cores, {one.machine['platform']}"
-    return "\n\n".join([
-        "# Threads", about, f"- {machine}\n- {versions}\n- commit: {one.commit}", table(head, rows)
-    ]) + "\n"  # fmt: skip
+    about = f"- {machine}; {one.settings['repeats']} runs\n- {versions}\n- commit: {one.commit}"
+    return f"{about}\n\n{table(head, rows)}"
 
 
 def main() -> None:

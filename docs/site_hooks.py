@@ -22,8 +22,8 @@ SHOWN_AS_TEXT = {"LICENSE": ("license.md", "License"), "CITATION.cff": ("citatio
 TUTORIALS = ("start", "few-labels", "labelling", "choosing", "method", "many-machines", "from-anndata")
 RESULTS = (
     "bench", "claims", "labels", "labelling", "labelling-page", "advice", "small", "uneven", "strain", "suggestions",
-    "interrupts", "masses", "smoothing", "walks", "gpu", "scale", "sharding", "distributed", "kernels", "table1",
-    "table2",
+    "interrupts", "masses", "smoothing", "walks", "hubs", "aims", "scale", "threads", "neighbors", "gpu", "kernels",
+    "sharding", "distributed", "table1", "table2",
 )  # fmt: skip
 
 ABOUT = (
