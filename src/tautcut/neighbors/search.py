@@ -24,7 +24,8 @@ from tautcut.neighbors.outlines import Coordinates, Single, coordinates_of, in_s
 from tautcut.search.threads import in_threads
 
 if TYPE_CHECKING:
-    from tautcut.kernels.cpu.neighbors import Cells, Task
+    from tautcut.kernels.cpu.cells import Cells
+    from tautcut.kernels.cpu.neighbors import Task
 
 Method: TypeAlias = Literal["auto", "exact", "approximate"]
 Neighbors: TypeAlias = tuple[IndexArray, FloatArray]
@@ -209,11 +210,10 @@ class _Search:
 
         def work(cells: tuple[int, int]) -> tuple[int, int]:
             rows = asked.order[asked.bounds[cells[0]] : asked.bounds[cells[1]]]
-            distances = np.empty((rows.size, n_listed), np.float32)
-            found = np.empty((rows.size, n_listed), np.int32)
-            pairs = kernels.visit(*cells, task, most, wide, is_exact, distances, found)
+            keys = np.empty((rows.size, n_listed), np.int64)
+            pairs = kernels.visit(*cells, task, most, wide, is_exact, keys)
             ways = self.single.unit, rounding, self.single.slack, self.single.exact_below
-            kernels.rank(rows, found, distances, self.points, self.queries, *ways, indices, squared, is_clear)
+            kernels.rank(rows, keys, self.points, self.queries, *ways, indices, squared, is_clear)
             return rows.size, pairs
 
         n_pairs, n_cells = 0, len(asked.bounds) - 1
@@ -240,7 +240,7 @@ class _Search:
 
 def _cells(seen: Coordinates) -> Cells:
     """The points in cells: by halving them, then by moving each to the nearest centre."""
-    kernels, (n, d) = _kernels(), seen.rows.shape
+    kernels, (n, d) = _cell_kernels(), seen.rows.shape
     size = max(CELL, CELL_OF_ROOT * np.sqrt(n))
     levels = max(0, int(np.ceil(np.log2(n / size))))
     order, spare, places = np.arange(n, dtype=np.int32), np.empty(n, np.int32), np.empty(n, np.float32)
@@ -277,7 +277,7 @@ def _bounds(counts: IntArray, most: int) -> IntArray:
 
 
 def _centres(order: Array, bounds: IntArray, rows: SingleArray) -> SingleArray:
-    kernels, centres = _kernels(), np.empty((bounds.size - 1, rows.shape[1]), np.float32)
+    kernels, centres = _cell_kernels(), np.empty((bounds.size - 1, rows.shape[1]), np.float32)
     in_parts(kernels.centre, len(centres), order, bounds, rows, centres)
     return centres
 
@@ -390,6 +390,13 @@ def _kernels() -> Any:
     except ImportError as error:
         raise EngineUnavailableError("the search of neighbours needs numba: install it.") from error
     return neighbors
+
+
+def _cell_kernels() -> Any:
+    """The compiled loops that sort points into cells; `_kernels` is asked first, and says what is missing."""
+    from tautcut.kernels.cpu import cells
+
+    return cells
 
 
 def _parts(count: int, parts: int) -> list[tuple[int, int]]:
