@@ -184,8 +184,7 @@ class _Search:
         cells = _cells(seen.part(slice(0, n)))
         asked = cells if queries is None else _cells(seen.part(slice(n, None)))
         is_outlined, rows = seen.rows.shape[1] < both.shape[1], np.require(single.rows, requirements="W")
-        by_cell = rows[:n][cells.order] if is_outlined else rows[:0]
-        task = kernels.Task(cells, asked, queries is None, is_outlined, by_cell, rows if queries is None else rows[n:])
+        task = kernels.Task(cells, asked, queries is None, is_outlined, rows[:n], rows if queries is None else rows[n:])
         return cls(points, points if queries is None else queries, k, task, single)
 
     @property
@@ -205,13 +204,20 @@ class _Search:
         indices, squared = np.empty((len(self.queries), k), np.intp), np.empty((len(self.queries), k))
         is_clear = np.ones(len(self.queries), np.bool_)
         n_listed, rounding = min(k + SPARE, n), 2e-7 * (d + 8)
-        if task.is_outlined and not is_exact:  # by leading coordinates alone, then the nearest of those in full
-            task, n_listed = task._replace(is_outlined=False), min(OUTLINED * k, n)
+        is_two_step = (
+            task.is_outlined and not is_exact
+        )  # by leading coordinates alone, then the nearest of those in full
+        n_visited = min(OUTLINED * k, n) if is_two_step else n_listed
+        if is_two_step:
+            task = task._replace(is_outlined=False)
 
         def work(cells: tuple[int, int]) -> tuple[int, int]:
             rows = asked.order[asked.bounds[cells[0]] : asked.bounds[cells[1]]]
-            keys = np.empty((rows.size, n_listed), np.int64)
+            keys = np.empty((rows.size, n_visited), np.int64)
             pairs = kernels.visit(*cells, task, most, wide, is_exact, keys)
+            if is_two_step:
+                listed, keys = keys, np.empty((rows.size, n_listed), np.int64)
+                kernels.measure(rows, listed, task.points, task.queries, keys)
             ways = self.single.unit, rounding, self.single.slack, self.single.exact_below
             kernels.rank(rows, keys, self.points, self.queries, *ways, indices, squared, is_clear)
             return rows.size, pairs

@@ -74,8 +74,8 @@ class Task(NamedTuple):
     asked: Cells  # rows whose neighbours are searched, in cells too; without panels
     is_self: bool  # the rows are points, and none is its own neighbour
     is_outlined: bool  # coordinates are fewer than features: their distances are at most those of the features
-    points: SingleArray  # if so, features of the points, cell by cell, in single precision
-    queries: SingleArray  # and of the rows, by their number
+    points: SingleArray  # if so, features of the points, by their number, in single precision
+    queries: SingleArray  # and of the rows
 
 
 class Desk(NamedTuple):
@@ -118,7 +118,8 @@ def visit(first: int, last: int, task: Task, most: int, wide: int, is_exact: boo
             for t in range(end - begin):
                 desk.chosen[n_rows] = t
                 n_rows += table[v, t] <= limits[t]
-            n_pairs += _compare(task, block, near[v], n_rows, desk, lists)
+            if n_rows:
+                n_pairs += _compare(task, block, near[v], n_rows, desk, lists)
         if is_exact or lists[:, -1].max() == _EMPTY:
             n_pairs += _go_on(task, block, near, table, limits, gaps, desk, lists)
     return n_pairs
@@ -163,15 +164,29 @@ def _go_on(
 
 @compiled
 def _gaps_of_rows(rows: SingleArray, centres: SingleArray, near: Array) -> SingleArray:
-    """The squared distances of rows to the centres of some cells, shape (n_near, n_rows)."""
-    turned, table = rows.T.copy(), np.zeros((near.size, rows.shape[0]), np.float32)
-    for v in range(near.size):
-        for j in range(rows.shape[1]):
-            value = centres[near[v], j]
-            for t in range(rows.shape[0]):
-                gap = value - turned[j, t]
-                table[v, t] += gap * gap
-    return table
+    """The squared distances of rows to the centres of some cells, shape (n_near, n_rows or a few more)."""
+    (n_rows, d), last = rows.shape, near.size - 1
+    n_panels = (n_rows + WIDTH - 1) // WIDTH
+    turned, table = np.zeros((n_panels * d, WIDTH), np.float32), np.empty((near.size * n_panels, WIDTH), np.float32)
+    for t in range(n_rows):
+        for j in range(d):
+            turned[t // WIDTH * d + j, t % WIDTH] = rows[t, j]
+    for v in range(0, near.size, 4):  # four centres at a time; the last ones may be the same
+        v1, v2, v3 = min(v + 1, last), min(v + 2, last), min(v + 3, last)
+        c0, c1, c2, c3 = near[v], near[v1], near[v2], near[v3]
+        for panel in range(n_panels):
+            a0 = full(np.float32(0), 16)
+            a1, a2, a3 = a0, a0, a0
+            for j in range(d):
+                x = load(turned, panel * d + j, 16)
+                e0, e1 = full(centres[c0, j], 16) - x, full(centres[c1, j], 16) - x
+                e2, e3 = full(centres[c2, j], 16) - x, full(centres[c3, j], 16) - x
+                a0, a1, a2, a3 = a0 + e0 * e0, a1 + e1 * e1, a2 + e2 * e2, a3 + e3 * e3
+            store(table, v * n_panels + panel, a0)
+            store(table, v1 * n_panels + panel, a1)
+            store(table, v2 * n_panels + panel, a2)
+            store(table, v3 * n_panels + panel, a3)
+    return table.reshape(near.size, n_panels * WIDTH)
 
 
 @compiled
@@ -252,7 +267,7 @@ def _enlist(
         if (lanes >> lane) & 1:
             distance, y = near[lane], cells.order[at + lane]
             if task.is_outlined:
-                distance = squared_gap(task.queries, own, task.points, at + lane)
+                distance = squared_gap(task.queries, own, task.points, y)
             key = _key(distance, y)
             if key < keys[-1] and not (task.is_self and y == own):
                 _keep(keys, key)
@@ -277,6 +292,22 @@ def _insert(distances: Array, numbers: Array, distance: Any, y: Any) -> None:
 
 
 @compiled
+def measure(rows: Array, listed: Array, points: SingleArray, queries: SingleArray, keys: Array) -> None:
+    """Of the points that each row lists by leading coordinates the nearest by all features, in single precision.
+
+    Overwrites keys, the lists of those.
+    """
+    for t in range(rows.size):
+        keys[t] = _EMPTY
+        for key in listed[t]:
+            if key != _EMPTY:
+                y = key & _NOBODY
+                nearer = _key(squared_gap(queries, rows[t], points, y), y)
+                if nearer < keys[t, -1]:
+                    _keep(keys[t], nearer)
+
+
+@compiled
 def rank(
     rows: Array, keys: Array, points: Array, queries: Array, unit: float, rounding: float,
     slack: float, exact_below: float, indices: Array, squared: FloatArray, is_clear: Array,
@@ -293,8 +324,9 @@ def rank(
         squared[i, :] = np.inf
         indices[i, :] = _NOBODY
         while filled < n_listed and keys[t, filled] != _EMPTY:
-            y = keys[t, filled] & _NOBODY
-            distance = _squared_double(queries, i, points, y)
+            y, distance = keys[t, filled] & _NOBODY, np.float64(_distance(keys[t, filled]))
+            if not distance < exact_below:
+                distance = _squared_double(queries, i, points, y)
             if distance <= squared[i, -1]:
                 _insert(squared[i], indices[i], distance, y)
             filled += 1
