@@ -1,5 +1,5 @@
-"""Points sorted into small cells of neighbours: halved across their longest axis, then moved to the nearest centre. This
-module owns the cells and how they lie in memory; nothing in them is random, and no two points are compared.
+"""Points sorted into small cells of neighbours: halved across their longest axis, then moved to the nearest centre.
+This module owns the cells and how they lie in memory. Nothing in them is random; it compares points with centres alone.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ _HALVINGS = 12  # of a range of distances, in which a limit is looked for
 
 
 @absorbed
-def _key(distance: Any, y: int) -> int:
+def _key(distance: Any, y: int) -> Any:
     """A squared distance in single precision and the number of a point as one number, which orders them so.
 
     The bits of a float that is not negative are in the order of its values.
@@ -35,6 +35,7 @@ def _key(distance: Any, y: int) -> int:
 
 @absorbed
 def _distance(key: int) -> Any:
+    """The squared distance in a key."""
     return np.int32(key >> 32).view(np.float32)
 
 
@@ -152,10 +153,9 @@ def _go_on(
             else:
                 gap = squared_gap(asked.rows, begin + t, cells.centres, other)
                 is_left = True
+            reach_of_row = np.sqrt(_distance(lists[t, -1])) * (1 + rounding)
             desk.chosen[n_rows] = t
-            n_rows += is_left and np.sqrt(gap) * (1 - rounding) - far <= np.sqrt(_distance(lists[t, -1])) * (
-                1 + rounding
-            )
+            n_rows += is_left and np.sqrt(gap) * (1 - rounding) - far <= reach_of_row
         if n_rows:
             n_pairs += _compare(task, block, other, n_rows, desk, lists)
             reach = np.sqrt(_distance(lists[:, -1].max()))
@@ -292,19 +292,17 @@ def _insert(distances: Array, numbers: Array, distance: Any, y: Any) -> None:
 
 
 @compiled
-def measure(rows: Array, listed: Array, points: SingleArray, queries: SingleArray, keys: Array) -> None:
-    """Of the points that each row lists by leading coordinates the nearest by all features, in single precision.
-
-    Overwrites keys, the lists of those.
-    """
+def compare_in_full(rows: Array, outlined: Array, task: Task, n_listed: int) -> Array:
+    """The keys of the nearest points in single precision, of those that each row lists by leading coordinates."""
+    lists = np.full((rows.size, n_listed), _EMPTY)
     for t in range(rows.size):
-        keys[t] = _EMPTY
-        for key in listed[t]:
-            if key != _EMPTY:
-                y = key & _NOBODY
-                nearer = _key(squared_gap(queries, rows[t], points, y), y)
-                if nearer < keys[t, -1]:
-                    _keep(keys[t], nearer)
+        for listed in outlined[t]:
+            if listed != _EMPTY:
+                y = listed & _NOBODY
+                key = _key(squared_gap(task.queries, rows[t], task.points, y), y)
+                if key < lists[t, -1]:
+                    _keep(lists[t], key)
+    return lists
 
 
 @compiled
@@ -325,7 +323,7 @@ def rank(
         indices[i, :] = _NOBODY
         while filled < n_listed and keys[t, filled] != _EMPTY:
             y, distance = keys[t, filled] & _NOBODY, np.float64(_distance(keys[t, filled]))
-            if not distance < exact_below:
+            if not distance < exact_below:  # or it is right as it is
                 distance = _squared_double(queries, i, points, y)
             if distance <= squared[i, -1]:
                 _insert(squared[i], indices[i], distance, y)
