@@ -122,6 +122,11 @@ def test_few_points_are_enough_for_an_approximate_search():
     assert np.all(np.diff(knn_graph(np.zeros((200, 2)), 5, method="approximate", random_state=0).indptr) >= 5)
 
 
+def test_lists_by_leading_coordinates_may_hold_all_points():
+    X = LOW_RANK[:40]
+    assert np.array_equal(found_by(X, 30, "approximate")[0], brute_force(X, 30))
+
+
 def test_a_poor_recall_is_reported_and_warned_of(monkeypatch, caplog):
     X = np.random.default_rng(9).normal(size=(1500, 64))
     monkeypatch.setattr(search, "CELL", 100)

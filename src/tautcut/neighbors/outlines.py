@@ -5,6 +5,7 @@ compares no two rows.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,7 +52,7 @@ def in_single_precision(points: RealArray) -> Single:
     if largest == 0 or 2.0**-30 < largest < 2.0**30:
         rows = points.astype(np.float32, copy=False)
         if rows is points or np.array_equal(rows, points):
-            is_whole = np.array_equal(rows, np.rint(rows))
+            is_whole = all(np.array_equal(some, np.rint(some)) for some in _in_blocks(rows))
             return Single(rows, 1.0, 0.0, WHOLE_BELOW if is_whole else 0.0)
     centre = points.mean(axis=0, dtype=np.float64)
     largest = max(float(np.abs(edge - centre).max()) for edge in (points.min(axis=0), points.max(axis=0)))
@@ -60,6 +61,11 @@ def in_single_precision(points: RealArray) -> Single:
     for first in range(0, len(points), ROWS):  # no second copy in double precision
         rows[first : first + ROWS] = (points[first : first + ROWS] - centre) / unit
     return Single(rows, unit, 2 * EPS * float(np.sqrt(points.shape[1])) * unit, 0.0)
+
+
+def _in_blocks(rows: SingleArray) -> Iterator[SingleArray]:
+    """Some rows after others: what is computed of them stays in the cache, and memory need not hold all of it."""
+    return (rows[first : first + ROWS] for first in range(0, len(rows), ROWS))
 
 
 def coordinates_of(single: SingleArray) -> Coordinates:

@@ -1,7 +1,7 @@
-"""Nearest neighbours by cells: points are sorted into small cells of neighbours, and each point is compared with those
-of the cells near its own, sixteen at a time. This module owns the cells, the comparison, and the ranking by (distance,
-index) in double precision; for sparse rows an inverted list of their columns. How many cells are enough it does not
-decide. Every row of an answer depends on its own cell alone, so that threads may share the work in any way.
+"""Nearest neighbours by cells: each point is compared with those of the cells near its own, sixteen at a time. This
+module owns the comparison, the ranking by (distance, index) in double precision, and the joining of lists to a graph;
+for sparse rows an inverted list of their columns. How many cells are enough it does not decide. Every row of an answer
+depends on its own cell alone, so that threads may share the work in any way.
 """
 
 from __future__ import annotations
@@ -11,184 +11,40 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tautcut.arrays import Array, FloatArray, IntArray, SingleArray
-from tautcut.kernels.cpu.compiling import absorbed, compiled, summing
+from tautcut.kernels.cpu.cells import WIDTH, Cells, nearest_cells, squared_gap
+from tautcut.kernels.cpu.compiling import absorbed, compiled
 from tautcut.kernels.cpu.rows import full, lanes_up_to, load, store
-from tautcut.kernels.cpu.walks import largest_of
 
-WIDTH = 16  # points of a panel, which are compared at a time
 _CHUNK = 16  # coordinates after which points that are too far are left
-_FAR = np.float32(1e18)  # coordinate of a place of a panel that holds no point; its square is finite
 _NOBODY = np.int32(2**31 - 1)  # a place in a list that no neighbour has taken
-_SAMPLED = 256  # points of a node by which it is split
-_PASSES = 4  # of the power iteration towards its longest axis: a rough one will do
+_EMPTY = (np.int64(np.float32(np.inf).view(np.int32)) << 32) | np.int64(_NOBODY)  # the key of such a place
 _HALVINGS = 12  # of a range of distances, in which a limit is looked for
-_HEIR_CELLS = 16  # near a point's cell, of which it may move to the one whose centre is nearest
 
 
-class Cells(NamedTuple):
-    """Points sorted into cells. All arrays but the last four hold points cell by cell."""
-
-    order: Array  # the number of each point
-    bounds: IntArray  # where each cell begins, and the end
-    rows: SingleArray  # coordinates, shape (n_points, n_coordinates)
-    panels: SingleArray  # the same, coordinate by coordinate for each sixteen points of a cell
-    first_panels: IntArray  # of each cell, and the end
-    centres: SingleArray
-    radii: SingleArray  # how far from the centre any point of the cell is
-    errors: SingleArray  # how far rounding may have moved any of them
+# ---------------------------------------------------------------- distances, and lists of them
 
 
-# ---------------------------------------------------------------- cells
+@absorbed
+def _key(distance: Any, y: int) -> Any:
+    """A squared distance in single precision and the number of a point as one number, which orders them so.
 
-
-@compiled
-def split(
-    level: int, first: int, last: int, rows: SingleArray, order: Array, places: SingleArray, spare: Array
-) -> None:
-    """Halve the nodes first … last − 1 of a level of a binary tree, each across its longest axis; overwrites order.
-
-    Node c of level l holds order[c n / 2^l] to order[(c + 1) n / 2^l].
+    The bits of a float that is not negative are in the order of its values.
     """
-    n, d = rows.shape
-    axis, turned, mean = np.empty(d, np.float32), np.empty(d, np.float32), np.empty(d, np.float32)
-    for node in range(first, last):
-        begin, end = (node * n) >> level, ((node + 1) * n) >> level
-        middle = ((2 * node + 1) * n) >> (level + 1)
-        _longest_axis(rows, order[begin:end], axis, turned, mean)
-        for t in range(begin, end):
-            places[t] = _along(rows, order[t], mean, axis)
-        cut = largest_of(places[begin:end].copy(), end - begin, end - middle)
-        on_cut = middle - begin  # how many of those on the cut go to the left
-        for t in range(begin, end):
-            on_cut -= places[t] < cut
-        left, right = begin, middle
-        for t in range(begin, end):
-            goes_left = places[t] < cut
-            if places[t] == cut and on_cut > 0:
-                on_cut -= 1
-                goes_left = True
-            if goes_left:
-                spare[left] = order[t]
-                left += 1
-            else:
-                spare[right] = order[t]
-                right += 1
-        order[begin:end] = spare[begin:end]
+    return (np.int64(np.float32(distance).view(np.int32)) << 32) | np.int64(y)
 
 
-@compiled
-def _longest_axis(rows: SingleArray, members: Array, axis: SingleArray, turned: SingleArray, mean: SingleArray) -> None:
-    """About the direction in which some of these points spread most; overwrites axis, turned and mean."""
-    d, step = rows.shape[1], max(1, members.size // _SAMPLED)
-    mean[:] = 0
-    for t in range(0, members.size, step):
-        for j in range(d):
-            mean[j] += rows[members[t], j]
-    mean /= np.float32((members.size + step - 1) // step)
-    for j in range(d):
-        axis[j] = np.float32(1) + np.float32(0.1) * np.float32((7 * j) % 13)  # any direction that is no coordinate's
-    for _ in range(_PASSES):
-        turned[:] = 0
-        for t in range(0, members.size, step):
-            along = _along(rows, members[t], mean, axis)
-            for j in range(d):
-                turned[j] += along * (rows[members[t], j] - mean[j])
-        length = np.sqrt((turned * turned).sum())
-        if not length > 0:
-            return
-        axis[:] = turned / length
+@absorbed
+def _distance(key: int) -> Any:
+    """The squared distance in a key."""
+    return np.int32(key >> 32).view(np.float32)
 
 
-@compiled
-def centre(first: int, last: int, order: Array, bounds: IntArray, rows: SingleArray, centres: SingleArray) -> None:
-    """Overwrites the centres of these cells by the means of their points; an empty cell is nowhere near."""
-    for cell in range(first, last):
-        begin, end = bounds[cell], bounds[cell + 1]
-        centres[cell] = 0 if begin < end else _FAR
-        for t in range(begin, end):
-            for j in range(rows.shape[1]):
-                centres[cell, j] += rows[order[t], j]
-        if begin < end:
-            centres[cell] /= np.float32(end - begin)
-
-
-@compiled
-def move(
-    first: int, last: int, order: Array, bounds: IntArray, rows: SingleArray, centres: SingleArray, chosen: Array
-) -> None:
-    """Of the cells near its own, the one whose centre is nearest to each point of these cells; overwrites chosen."""
-    gaps = np.empty(centres.shape[0], np.float32)
-    for cell in range(first, last):
-        near = _nearest_cells(centres, cell, centres, min(_HEIR_CELLS, centres.shape[0]), gaps)
-        for t in range(bounds[cell], bounds[cell + 1]):
-            best = np.float32(np.inf)
-            for other in near:
-                gap = _squared(rows, order[t], centres, other)
-                if gap < best:
-                    best, chosen[order[t]] = gap, other
-
-
-@compiled
-def regroup(chosen: Array, counts: IntArray, order: Array) -> None:
-    """Overwrites order: the points sorted by the cell chosen; counts[c] is where cell c begins, and is moved on."""
-    for i in range(chosen.size):
-        order[counts[chosen[i]]] = i
-        counts[chosen[i]] += 1
-
-
-@compiled
-def furnish(first: int, last: int, points: SingleArray, errors: SingleArray, cells: Cells) -> None:
-    """Fill rows, panels, radii and errors of these cells."""
-    d = points.shape[1]
-    for cell in range(first, last):
-        begin, end, widest = cells.bounds[cell], cells.bounds[cell + 1], np.float32(0)
-        cells.errors[cell] = 0
-        for panel in range(cells.first_panels[cell] * d, cells.first_panels[cell + 1] * d):
-            cells.panels[panel] = _FAR
-        for t in range(begin, end):
-            panel, lane = cells.first_panels[cell] + (t - begin) // WIDTH, (t - begin) % WIDTH
-            for j in range(d):
-                cells.rows[t, j] = points[cells.order[t], j]
-                cells.panels[panel * d + j, lane] = cells.rows[t, j]
-            widest = max(widest, _squared(cells.rows, t, cells.centres, cell))
-            cells.errors[cell] = max(cells.errors[cell], errors[cells.order[t]])
-        cells.radii[cell] = np.sqrt(widest)
-
-
-@compiled
-def _nearest_cells(of: SingleArray, row: int, centres: SingleArray, count: int, gaps: SingleArray) -> Array:
-    """The cells whose centres are nearest to of[row], nearest first; overwrites gaps, all squared distances."""
-    for other in range(centres.shape[0]):
-        gaps[other] = _squared(of, row, centres, other)
-    limit = largest_of(gaps.copy(), gaps.size, gaps.size - count + 1)
-    below = (gaps < limit).sum()
-    near, filled, on_limit = np.empty(count, np.int64), 0, count - below
-    for other in range(gaps.size):
-        if gaps[other] < limit or (gaps[other] == limit and on_limit > 0):
-            on_limit -= gaps[other] == limit
-            near[filled] = other
-            filled += 1
-    return near[np.argsort(gaps[near], kind="mergesort")]
-
-
-@summing
-def _along(rows: SingleArray, i: int, mean: SingleArray, axis: SingleArray) -> Any:
-    """⟨row i − mean, axis⟩."""
-    total = np.float32(0)
-    for j in range(axis.size):
-        total += (rows[i, j] - mean[j]) * axis[j]
-    return total
-
-
-@summing
-def _squared(a: Array, i: int, b: Array, j: int) -> Any:
-    """‖a_i − b_j‖², in the precision of the rows."""
-    total = a[i, 0] - b[j, 0]
-    total *= total
-    for c in range(1, a.shape[1]):
-        gap = a[i, c] - b[j, c]
-        total += gap * gap
-    return total
+@absorbed
+def _keep(keys: Array, key: int) -> None:
+    """The least of a sorted list and one more, sorted; overwrites the list. Every place is written: no branch."""
+    for at in range(keys.size - 1, 0, -1):
+        keys[at] = min(keys[at], max(keys[at - 1], key))
+    keys[0] = min(keys[0], key)
 
 
 @absorbed
@@ -219,8 +75,8 @@ class Task(NamedTuple):
     asked: Cells  # rows whose neighbours are searched, in cells too; without panels
     is_self: bool  # the rows are points, and none is its own neighbour
     is_outlined: bool  # coordinates are fewer than features: their distances are at most those of the features
-    points: SingleArray  # if so, features of the points, cell by cell, in single precision
-    queries: SingleArray  # and of the rows, by their number
+    points: SingleArray  # if so, features of the points, by their number, in single precision
+    queries: SingleArray  # and of the rows
 
 
 class Desk(NamedTuple):
@@ -240,14 +96,12 @@ def _desk(n_rows: int) -> Desk:
 
 
 @compiled
-def visit(
-    first: int, last: int, task: Task, most: int, wide: int, is_exact: bool, nearest: SingleArray, found: Array
-) -> int:
+def visit(first: int, last: int, task: Task, most: int, wide: int, is_exact: bool, keys: Array) -> int:
     """The nearest points of the rows in the blocks first … last − 1: each row looks at the `most` cells near it.
 
     These are chosen among the `wide` cells near its block. The lists hold the nearest points by (distance in single
     precision, index). A block with a list that finds too few goes on with all cells, and so does every block if it has
-    to be exact, but for cells that are too far. Overwrites nearest and found, shape (n_rows, n_listed), and returns
+    to be exact, but for cells that are too far. Overwrites the keys of the lists, shape (n_rows, n_listed), and returns
     the number of pairs compared.
     """
     cells, asked = task.cells, task.asked
@@ -255,10 +109,9 @@ def visit(
     desk = _desk((asked.bounds[first + 1 : last + 1] - asked.bounds[first:last]).max())
     for block in range(first, last):
         begin, end = asked.bounds[block], asked.bounds[block + 1]
-        lists, numbers = nearest[begin - start : end - start], found[begin - start : end - start]
-        lists[:] = np.inf
-        numbers[:] = _NOBODY
-        near = _nearest_cells(asked.centres, block, cells.centres, wide, gaps)
+        lists = keys[begin - start : end - start]
+        lists[:] = _EMPTY
+        near = nearest_cells(asked.centres, block, cells.centres, wide, gaps)
         table = _gaps_of_rows(asked.rows[begin:end], cells.centres, near)
         limits = _limits(table, most)
         for v in range(near.size):
@@ -266,16 +119,17 @@ def visit(
             for t in range(end - begin):
                 desk.chosen[n_rows] = t
                 n_rows += table[v, t] <= limits[t]
-            n_pairs += _compare(task, block, near[v], n_rows, desk, lists, numbers)
-        if is_exact or not lists[:, -1].max() < np.inf:
-            n_pairs += _go_on(task, block, near, table, limits, gaps, desk, lists, numbers)
+            if n_rows:
+                n_pairs += _compare(task, block, near[v], n_rows, desk, lists)
+        if is_exact or lists[:, -1].max() == _EMPTY:
+            n_pairs += _go_on(task, block, near, table, limits, gaps, desk, lists)
     return n_pairs
 
 
 @compiled
 def _go_on(
     task: Task, block: int, near: Array, table: SingleArray, limits: SingleArray,
-    gaps: SingleArray, desk: Desk, lists: SingleArray, numbers: Array,
+    gaps: SingleArray, desk: Desk, lists: Array,
 ) -> int:  # fmt: skip
     """Compare the rows of a block with the cells that they have not looked at, and that may hold a nearer point.
 
@@ -286,7 +140,7 @@ def _go_on(
     rounding = np.float32(1e-5 + 1e-7 * cells.rows.shape[1])
     place = np.full(gaps.size, -1)
     place[near] = np.arange(near.size)
-    reach = np.sqrt(lists[:, -1].max())
+    reach = np.sqrt(_distance(lists[:, -1].max()))
     for other in range(gaps.size):
         far = cells.radii[other] + (asked.errors[block] + cells.errors[other]) * (1 + rounding)
         if np.sqrt(gaps[other]) * (1 - rounding) - asked.radii[block] - far > reach * (1 + rounding):
@@ -297,27 +151,42 @@ def _go_on(
                 gap = table[place[other], t]
                 is_left = gap > limits[t]
             else:
-                gap = _squared(asked.rows, begin + t, cells.centres, other)
+                gap = squared_gap(asked.rows, begin + t, cells.centres, other)
                 is_left = True
+            reach_of_row = np.sqrt(_distance(lists[t, -1])) * (1 + rounding)
             desk.chosen[n_rows] = t
-            n_rows += is_left and np.sqrt(gap) * (1 - rounding) - far <= np.sqrt(lists[t, -1]) * (1 + rounding)
+            n_rows += is_left and np.sqrt(gap) * (1 - rounding) - far <= reach_of_row
         if n_rows:
-            n_pairs += _compare(task, block, other, n_rows, desk, lists, numbers)
-            reach = np.sqrt(lists[:, -1].max())
+            n_pairs += _compare(task, block, other, n_rows, desk, lists)
+            reach = np.sqrt(_distance(lists[:, -1].max()))
     return n_pairs
 
 
 @compiled
 def _gaps_of_rows(rows: SingleArray, centres: SingleArray, near: Array) -> SingleArray:
-    """The squared distances of rows to the centres of some cells, shape (n_near, n_rows)."""
-    turned, table = rows.T.copy(), np.zeros((near.size, rows.shape[0]), np.float32)
-    for v in range(near.size):
-        for j in range(rows.shape[1]):
-            value = centres[near[v], j]
-            for t in range(rows.shape[0]):
-                gap = value - turned[j, t]
-                table[v, t] += gap * gap
-    return table
+    """The squared distances of rows to the centres of some cells, shape (n_near, n_rows or a few more)."""
+    (n_rows, d), last = rows.shape, near.size - 1
+    n_panels = (n_rows + WIDTH - 1) // WIDTH
+    turned, table = np.zeros((n_panels * d, WIDTH), np.float32), np.empty((near.size * n_panels, WIDTH), np.float32)
+    for t in range(n_rows):
+        for j in range(d):
+            turned[t // WIDTH * d + j, t % WIDTH] = rows[t, j]
+    for v in range(0, near.size, 4):  # four centres at a time; the last ones may be the same
+        v1, v2, v3 = min(v + 1, last), min(v + 2, last), min(v + 3, last)
+        c0, c1, c2, c3 = near[v], near[v1], near[v2], near[v3]
+        for panel in range(n_panels):
+            a0 = full(np.float32(0), 16)
+            a1, a2, a3 = a0, a0, a0
+            for j in range(d):
+                x = load(turned, panel * d + j, 16)
+                e0, e1 = full(centres[c0, j], 16) - x, full(centres[c1, j], 16) - x
+                e2, e3 = full(centres[c2, j], 16) - x, full(centres[c3, j], 16) - x
+                a0, a1, a2, a3 = a0 + e0 * e0, a1 + e1 * e1, a2 + e2 * e2, a3 + e3 * e3
+            store(table, v * n_panels + panel, a0)
+            store(table, v1 * n_panels + panel, a1)
+            store(table, v2 * n_panels + panel, a2)
+            store(table, v3 * n_panels + panel, a3)
+    return table.reshape(near.size, n_panels * WIDTH)
 
 
 @compiled
@@ -342,7 +211,7 @@ def _limits(table: SingleArray, most: int) -> Any:
 
 
 @compiled
-def _compare(task: Task, block: int, cell: int, n_rows: int, desk: Desk, lists: SingleArray, numbers: Array) -> Any:
+def _compare(task: Task, block: int, cell: int, n_rows: int, desk: Desk, lists: Array) -> Any:
     """Put the points of a cell into the lists of the chosen rows of a block, where they are nearer than those there."""
     cells, rows, d = task.cells, task.asked.rows, task.cells.rows.shape[1]
     begin, slack = task.asked.bounds[block], task.asked.errors[block] + cells.errors[cell]
@@ -354,8 +223,8 @@ def _compare(task: Task, block: int, cell: int, n_rows: int, desk: Desk, lists: 
         is_done = True
         for s in range(4):
             row = chosen[min(t + s, last)]
-            limits[s] = _limit(lists[row, -1], slack)
-            is_done = is_done and lists[row, -1] == 0 and numbers[row, -1] < lowest
+            limits[s] = _limit(_distance(lists[row, -1]), slack)
+            is_done = is_done and lists[row, -1] < _key(np.float32(0), lowest)
         if is_done:  # each has as many copies as it lists, and those of the cell come later
             continue
         for panel in range(cells.first_panels[cell], cells.first_panels[cell + 1]):
@@ -380,27 +249,28 @@ def _compare(task: Task, block: int, cell: int, n_rows: int, desk: Desk, lists: 
                 masks[0], masks[1], masks[2], masks[3] = m0, m1, m2, m3
                 for s in range(min(4, n_rows - t)):
                     if masks[s]:
-                        _enlist(task, block, cell, panel, chosen[t + s], masks[s], four[s], lists, numbers)
-                        limits[s] = _limit(lists[chosen[t + s], -1], slack)
+                        _enlist(task, block, cell, panel, chosen[t + s], masks[s], four[s], lists)
+                        limits[s] = _limit(_distance(lists[chosen[t + s], -1]), slack)
     return n_rows * (cells.bounds[cell + 1] - cells.bounds[cell])
 
 
 @absorbed
 def _enlist(
     task: Task, block: int, cell: int, panel: int, row: int, lanes: int,
-    near: SingleArray, lists: SingleArray, numbers: Array,
+    near: SingleArray, lists: Array,
 ) -> None:  # fmt: skip
     """Put the points in these lanes of a panel, as near as `near` says, into the list of a row of a block."""
-    cells, distances, named = task.cells, lists[row], numbers[row]
+    cells, keys = task.cells, lists[row]
     own = task.asked.order[task.asked.bounds[block] + row]
     at = cells.bounds[cell] + (panel - cells.first_panels[cell]) * WIDTH
     for lane in range(min(WIDTH, cells.bounds[cell + 1] - at)):
         if (lanes >> lane) & 1:
             distance, y = near[lane], cells.order[at + lane]
             if task.is_outlined:
-                distance = _squared(task.queries, own, task.points, at + lane)
-            if distance <= distances[-1] and not (task.is_self and y == own):
-                _insert(distances, named, distance, y)
+                distance = squared_gap(task.queries, own, task.points, y)
+            key = _key(distance, y)
+            if key < keys[-1] and not (task.is_self and y == own):
+                _keep(keys, key)
 
 
 @absorbed
@@ -422,8 +292,22 @@ def _insert(distances: Array, numbers: Array, distance: Any, y: Any) -> None:
 
 
 @compiled
+def compare_in_full(rows: Array, outlined: Array, task: Task, n_listed: int) -> Array:
+    """The keys of the nearest points in single precision, of those that each row lists by leading coordinates."""
+    lists = np.full((rows.size, n_listed), _EMPTY)
+    for t in range(rows.size):
+        for listed in outlined[t]:
+            if listed != _EMPTY:
+                y = listed & _NOBODY
+                key = _key(squared_gap(task.queries, rows[t], task.points, y), y)
+                if key < lists[t, -1]:
+                    _keep(lists[t], key)
+    return lists
+
+
+@compiled
 def rank(
-    rows: Array, found: Array, nearest: SingleArray, points: Array, queries: Array, unit: float, rounding: float,
+    rows: Array, keys: Array, points: Array, queries: Array, unit: float, rounding: float,
     slack: float, exact_below: float, indices: Array, squared: FloatArray, is_clear: Array,
 ) -> None:  # fmt: skip
     """Of the listed points of each row the first by (distance, index), measured in double precision.
@@ -432,18 +316,19 @@ def rank(
     its distance in single precision, times `unit`, is not below the last one listed, and off by `rounding` relative to
     itself and by `slack`; but right where its square is below `exact_below`.
     """
-    k, n_listed = indices.shape[1], found.shape[1]
+    k, n_listed = indices.shape[1], keys.shape[1]
     for t in range(rows.size):
         i, filled = rows[t], 0
         squared[i, :] = np.inf
         indices[i, :] = _NOBODY
-        while filled < n_listed and found[t, filled] != _NOBODY:
-            y = found[t, filled]
-            distance = _squared_double(queries, i, points, y)
+        while filled < n_listed and keys[t, filled] != _EMPTY:
+            y, distance = keys[t, filled] & _NOBODY, np.float64(_distance(keys[t, filled]))
+            if not distance < exact_below:  # or it is right as it is
+                distance = _squared_double(queries, i, points, y)
             if distance <= squared[i, -1]:
                 _insert(squared[i], indices[i], distance, y)
             filled += 1
-        last = np.float64(nearest[t, -1])
+        last = np.float64(_distance(keys[t, -1]))
         least = max(0.0, np.sqrt(last) * unit * (1 - rounding) - slack) ** 2
         is_clear[i] = squared[i, k - 1] < least or last < exact_below or not last < np.inf
 
