@@ -149,12 +149,14 @@ def transduce(
         except KeyboardInterrupt:  # while it was compiled, say: what was found before is whole
             result = result.changed(status=Status.INTERRUPTED)
             warnings.warn(str(result.status), InterruptedRunWarning, stacklevel=2)
-    probabilities = class_probabilities(
-        graph, result.partition.labels, labels, np.maximum(evidence.values, 0.0),
-        is_even=np.allclose(problem.shares, 1.0 / n_classes),
-    )  # fmt: skip
+    found, is_even = result.partition.labels, np.allclose(problem.shares, 1.0 / n_classes)
     # The labels make the one start, and the last pass leaves its energy: starts have nothing to agree on.
-    return result.changed(probabilities=probabilities, agreement=None)
+    return result.changed(
+        probabilities=lambda: class_probabilities(
+            graph, found, labels, np.maximum(evidence.values, 0.0), is_even=is_even
+        ),
+        agreement=None,
+    )  # fmt: skip
 
 
 def heed(result: Result, evidence: Evidence, smallest: FloatArray) -> Result:

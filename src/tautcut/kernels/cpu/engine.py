@@ -18,7 +18,7 @@ from tautcut.graph import Graph
 from tautcut.graph.graph import local_order
 from tautcut.kernels.cpu.compiling import compiled
 from tautcut.kernels.cpu.crew import Crew
-from tautcut.kernels.cpu.layout import is_scattered, permuted
+from tautcut.kernels.cpu.layout import aligned, is_scattered, permuted
 from tautcut.kernels.cpu.medians import locate_medians
 from tautcut.kernels.cpu.sharing import affordable_threads, chunk_bounds, even_shares, share
 from tautcut.kernels.protocol import Measures, StepSizes, gradient_norm
@@ -31,7 +31,6 @@ from tautcut.kernels.cpu.passes import (
 )  # fmt: skip
 # isort: on
 
-_ALIGNMENT = 64  # bytes of a cache line: a row of F that begins at one lies in as few as it can
 _SMALL = 400_000  # directed edges × columns below which handing work to threads costs more than it saves
 _LEAST_VALUES = 4_000_000  # of F for each thread that looks for medians
 _LEAST_SHARE = 150_000  # of them for each thread, so that short passes are not shared by too many
@@ -133,14 +132,14 @@ class RowEngine:
     def _allocated(self, F: FloatArray) -> CpuArrays:
         """Arrays that hold F, the rows of neighbours elsewhere too, and P = 0."""
         n, R = F.shape
-        rows = _aligned((4 * n, self._width), self._dtype).reshape(4, n, self._width)
+        rows = aligned((4 * n, self._width), self._dtype).reshape(4, n, self._width)
         buffers = tuple(rows)
         start = buffers[0]
         start[:, :R] = F
         columns = np.zeros((COLUMN_ROWS, self._width), self._dtype)
         columns[PADDING, R:] = NEVER
         bracket = Bracket.empty(R, self._width, self._dtype)  # the first look selects from whole columns
-        P = _aligned((self._indices.size, self._width), self._dual_dtype)
+        P = aligned((self._indices.size, self._width), self._dual_dtype)
         return CpuArrays(
             Crew(max(min(self._n_threads, self._n_chunks), 1)), rows, buffers, P, np.zeros(2, self._dtype),
             start[:, :R].argmax(axis=1).astype(np.int32), columns,
@@ -291,11 +290,3 @@ def _local_order(graph: Graph, row_bytes: int, groups: IntArray | None) -> IntAr
     rank = np.empty(n, np.int64)
     rank[local_order(graph.to_scipy())] = np.arange(n)
     return rank.argsort() if groups is None else np.lexsort((rank, groups))
-
-
-def _aligned(shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
-    """Zeros that begin at a cache line."""
-    size = shape[0] * shape[1] * dtype.itemsize
-    raw = np.zeros(size + _ALIGNMENT, np.uint8)
-    offset = -raw.ctypes.data % _ALIGNMENT
-    return raw[offset : offset + size].view(dtype).reshape(shape)
