@@ -169,7 +169,7 @@ def test_a_process_answers_and_says_when_it_is_gone() -> None:
         answers.append(answer)
         came.set()
 
-    worker = Worker(graph, take, take, is_patient=True)
+    worker = Worker(graph, take, take, niceness=10)
     try:
         worker.ask("fit", lambda: None)  # nothing to ask after all
         worker.ask("map", lambda: request_of({}, "map", revision=5))

@@ -207,8 +207,8 @@ def main(parent: int) -> None:
     first = receive(asked)
     if first is None:
         return
-    if bool(first["is_patient"]) and hasattr(os, "nice"):
-        os.nice(10)
+    if hasattr(os, "nice"):
+        os.nice(int(first["niceness"]))
     workshop = Workshop(graph_of(first))
     requests: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
 
