@@ -32,7 +32,7 @@ class Worker:
     """A process that answers one request after the other; `on_answer` is called with each, on a thread of its own.
 
     Of several requests of a kind that wait, the newest counts: what was asked while the process was busy is worked off
-    together. `on_end` is told why, where the process ends by itself. Of the processes of a page that want a core, the one of least `niceness` has it for most of the time.
+    together. `on_end` is told why, where the process ends by itself. A process gives way to those of less `niceness`.
     """
 
     def __init__(
