@@ -92,11 +92,12 @@ def _known(target: Array) -> BoolArray:
     """Which labels are known; whole numbers are asked all at once."""
     if target.dtype.kind == "i":
         return np.asarray(target != UNLABELLED)
-    return np.array([not _is_unknown(value) for value in target.tolist()], dtype=bool)
+    # Most are None, as a rule: those are not asked any further.
+    return np.array([value is not None and not _is_unknown(value) for value in target.tolist()], dtype=bool)
 
 
 def _is_unknown(value: Any) -> bool:
-    if value is None or value is getattr(sys.modules.get("pandas"), "NA", None):
+    if value is getattr(sys.modules.get("pandas"), "NA", None):
         return True
     if isinstance(value, str | bytes):
         return not value.strip()

@@ -1,4 +1,4 @@
-"""Results whose memberships are fetched when somebody asks for them."""
+"""Results whose memberships and chances are fetched when somebody asks for them."""
 
 from __future__ import annotations
 
@@ -47,6 +47,13 @@ def test_memberships_are_fetched_once_and_late(fetch: Fetch):
     assert fetch.count == 1
     assert np.array_equal(changed.last_memberships, F)
     assert fetch.count == 2
+
+
+def test_the_chances_of_classes_are_computed_when_the_confidence_is_asked_for(fetch: Fetch):
+    result = result_of(F).changed(probabilities=fetch)
+    assert fetch.count == 0
+    assert result.confidence.tolist() == [1.0, 0.9, 1.0, 0.8]
+    assert fetch.count == 1
 
 
 def test_arrays_are_taken_as_they_are():

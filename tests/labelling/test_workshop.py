@@ -135,6 +135,14 @@ def test_classes_are_called_as_the_person_calls_them(digits: tuple[Graph, Any]) 
     assert text_of(Workshop(graph).answer(request_of(labels)), "classes") == [f"0{digit}" for digit in range(10)]
 
 
+def test_plenty_of_labels_are_not_doubted_and_nothing_is_fitted_for_it(
+    digits: tuple[Graph, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, y = digits
+    monkeypatch.delattr(Workshop, "_fitted")
+    assert "values" not in Workshop(graph).answer(request_of(labels_of(y, 100), "doubt"))
+
+
 def test_questions_map_and_doubts(digits: tuple[Graph, Any]) -> None:
     graph, y = digits
     workshop = Workshop(graph)
@@ -161,7 +169,7 @@ def test_a_process_answers_and_says_when_it_is_gone() -> None:
         answers.append(answer)
         came.set()
 
-    worker = Worker(graph, take, take, is_patient=True)
+    worker = Worker(graph, take, take, niceness=10)
     try:
         worker.ask("fit", lambda: None)  # nothing to ask after all
         worker.ask("map", lambda: request_of({}, "map", revision=5))

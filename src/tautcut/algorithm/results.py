@@ -92,11 +92,11 @@ class Result:
     agreement: Agreement | None = None
 
     def changed(self, **changes: Any) -> Result:
-        """The same with these changes, as `dataclasses.replace`; but no memberships are fetched for it."""
+        """The same with these changes, as `dataclasses.replace`; but nothing is fetched for it."""
         return Result(**{field.name: self.__dict__[field.name] for field in fields(self)} | changes)
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"memberships": self.memberships, "last_memberships": self.last_memberships}
+        return self.__dict__ | {name: getattr(self, name) for name in _FETCHED}
 
     @property
     def outcome(self) -> str:
@@ -122,7 +122,7 @@ class Result:
 class _Fetched:
     """A field that may be given as a function without arguments: what it returns takes its place once it is asked for.
 
-    From a GPU, an array of N×R is slow to come by, and few ask for it.
+    An array of N×R is slow to come by, from a GPU or from what labels say of each vertex, and few ask for it.
     """
 
     def __init__(self, name: str) -> None:
@@ -140,5 +140,6 @@ class _Fetched:
         result.__dict__[self._name] = value
 
 
-for _name in ("memberships", "last_memberships"):
+_FETCHED = ("memberships", "last_memberships", "probabilities")
+for _name in _FETCHED:
     setattr(Result, _name, _Fetched(_name))

@@ -10,6 +10,7 @@ import inspect
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,13 +19,10 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackError, eigsh
 
-from tautcut.arrays import BoolArray, FloatArray, IntArray, SparseMatrix
+from tautcut.arrays import Array, BoolArray, FloatArray, IntArray, SparseMatrix
 from tautcut.graph import Graph
 
 Eigenpairs = tuple[FloatArray, FloatArray]  # values in decreasing order; vectors as columns
-
-#: (A, B, X, 1 / diagonal of A, threshold, max_iter) to X with ‖B − A X‖² ≤ threshold in each column; overwrites X.
-Solver = Callable[[SparseMatrix, FloatArray, FloatArray, FloatArray, FloatArray, int], FloatArray]
 
 _STEPS_WITHIN = 10  # of a walk that stays in its part (decision 0048)
 _OFFSET = 0.5  # the regularisation of the published Ncut program
@@ -39,6 +37,37 @@ _PROCRUSTES_ROUNDS = 20
 _EIGSH_TAKES_RNG = "rng" in inspect.signature(eigsh).parameters  # SciPy 1.17 and later
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class System:
+    """A X = B, where A = diag(diagonal) − W, in the rows whose `scale` is not 0; in the others X stays as it is.
+
+    W is in CSR, as the graph has it: nothing of its size is made for a system. `scale` is the preconditioner, one over
+    the diagonal.
+    """
+
+    indptr: IntArray
+    indices: Array
+    weights: FloatArray
+    diagonal: FloatArray
+    scale: FloatArray
+
+    @classmethod
+    def of(cls, graph: Graph, diagonal: Callable[[FloatArray], FloatArray]) -> System:
+        """The system of the weights in units of their mean, whose diagonal follows from the degrees in that unit.
+
+        Where the diagonal is 0 nothing is solved for.
+        """
+        weights = np.maximum(graph.in_mean_weights()[0].weights, _LEAST_WEIGHT)
+        values = diagonal(_row_sums(graph.indptr, weights))
+        scale = np.divide(1.0, values, out=np.zeros(values.size), where=values > 0)
+        return cls(graph.indptr, graph.indices, weights, values, scale)
+
+
+#: (system, B, X, tol, max_iter) to X with ‖B − A X‖ ≤ tol ‖B‖ in each column; overwrites X. Without a B, it is 0, and
+#: the residual falls to `tol` of the first.
+Solver = Callable[[System, FloatArray | None, FloatArray, float, int], FloatArray]
 
 
 def laplacian(graph: Graph) -> SparseMatrix:
@@ -156,12 +185,11 @@ def diffuse(
     >>> diffuse(Graph.from_edges([(0, 1)]), np.array([[3.0], [0.0]])).round(6).ravel().tolist()
     [2.0, 1.0]
     """
-    A = _laplacian_of(unit_mean_adjacency(graph)) + sp.identity(graph.n_vertices, format="csr")
-    inverse_diagonal = (1.0 / A.diagonal())[:, None]
+    system = System.of(graph, lambda degrees: degrees + 1.0)
     B = np.ascontiguousarray(B, dtype=np.float64)
     # Starting at the Jacobi step makes the residual of an isolated vertex exactly zero for ever.
-    X = inverse_diagonal * B
-    return (solver or _conjugate_gradients)(A, B, X, inverse_diagonal, tol**2 * column_dots(B, B), max_iter)
+    X = system.scale[:, None] * B
+    return (solver or _conjugate_gradients)(system, B, X, tol, max_iter)
 
 
 def harmonic(
@@ -198,20 +226,13 @@ def harmonic(
     >>> harmonic(path, np.array([0, -1, -1, 1]), 2, tol=1e-9)[1].round(3).tolist()
     [0.667, 0.333]
     """
-    free, known = np.flatnonzero(labels < 0), np.flatnonzero(labels >= 0)
+    is_free = labels < 0
     U = np.asarray(labels[:, None] == np.arange(n_classes)).astype(np.float64)
-    if not free.size:
+    if not is_free.any():
         return U
-    L = _laplacian_of(unit_mean_adjacency(graph))
-    B = -np.asarray(L[known].T @ U[known])[free]  # L is symmetric, and labels are few
-    A = L[free][:, free]
-    diagonal = A.diagonal()[:, None]
-    inverse_diagonal = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)
-    X = np.full_like(B, 1.0 / n_classes)
-    residual = B - row_sums(A)[:, None] / n_classes  # B − A X
-    threshold = tol**2 * column_dots(residual, residual)
-    U[free] = (solver or _conjugate_gradients)(A, B, X, inverse_diagonal, threshold, max_iter)
-    return U
+    U[is_free] = 1.0 / n_classes
+    system = System.of(graph, lambda degrees: np.where(is_free, degrees, 0.0))
+    return (solver or _conjugate_gradients)(system, None, U, tol, max_iter)
 
 
 def walk_from_labels(
@@ -250,23 +271,23 @@ def walk_from_labels(
     >>> walk_from_labels(path, np.array([0, -1, -1, 1]), 2).argmax(axis=1).tolist()
     [0, 0, 1, 1]
     """
-    adjacency = unit_mean_adjacency(graph)
-    degrees = np.asarray(adjacency.sum(axis=1)).ravel()
-    A = sp.csr_matrix(_laplacian_of(adjacency) + sp.diags(np.where(degrees > 0, restart * degrees, 1.0)))
+    system = System.of(graph, lambda degrees: np.where(degrees > 0, degrees + restart * degrees, 1.0))
     known = np.flatnonzero(labels >= 0)
     B = np.zeros((labels.size, n_classes))
     B[known, labels[known]] = 1.0 / np.bincount(labels[known], minlength=n_classes)[labels[known]]
-    inverse_diagonal = (1.0 / A.diagonal())[:, None]
-    X = inverse_diagonal * B
-    return (solver or _conjugate_gradients)(A, B, X, inverse_diagonal, tol**2 * column_dots(B, B), max_iter)
+    X = system.scale[:, None] * B
+    return (solver or _conjugate_gradients)(system, B, X, tol, max_iter)
 
 
-def _conjugate_gradients(
-    A: SparseMatrix, B: FloatArray, X: FloatArray, inverse_diagonal: FloatArray, threshold: FloatArray, max_iter: int
-) -> FloatArray:
-    """X, changed in place until ‖B − A X‖² ≤ threshold in each column, or until the iterations are spent."""
-    residual = B - A @ X
-    Z = inverse_diagonal * residual
+def _conjugate_gradients(system: System, B: FloatArray | None, X: FloatArray, tol: float, max_iter: int) -> FloatArray:
+    """X, changed in place until ‖B − A X‖ ≤ tol ‖B‖ in each column, or until the iterations are spent."""
+    n, scale = len(X), system.scale[:, None]
+    W = sp.csr_matrix((system.weights, system.indices, system.indptr), shape=(n, n))
+    A = sp.csr_matrix(sp.diags((system.scale > 0).astype(np.float64)) @ (sp.diags(system.diagonal) - W))
+    residual = -np.asarray(A @ X) if B is None else B - np.asarray(A @ X)
+    first = residual if B is None else B
+    threshold = tol**2 * column_dots(first, first)
+    Z = scale * residual
     P = Z.copy()
     rho = column_dots(residual, Z)
     for _ in range(max_iter):
@@ -279,7 +300,7 @@ def _conjugate_gradients(
         residual -= AP
         np.multiply(P, alpha, out=Z)  # Z is free here; it serves as the buffer
         X += Z
-        np.multiply(residual, inverse_diagonal, out=Z)
+        np.multiply(residual, scale, out=Z)
         rho_next = column_dots(residual, Z)
         P *= divide_where(is_active, rho_next, rho)
         P += Z
@@ -315,6 +336,14 @@ def _laplacian_of(W: SparseMatrix) -> SparseMatrix:
 def row_sums(W: SparseMatrix) -> FloatArray:
     """W 1, the degrees."""
     return np.asarray(W.sum(axis=1), dtype=np.float64).ravel()
+
+
+def _row_sums(indptr: IntArray, values: FloatArray) -> FloatArray:
+    """The sum of each row of a matrix in CSR."""
+    sums, filled = np.zeros(indptr.size - 1), np.flatnonzero(np.diff(indptr))
+    if filled.size:
+        sums[filled] = np.add.reduceat(values, indptr[filled])
+    return sums
 
 
 def _embed(graph: Graph, n_clusters: int, rng: np.random.Generator) -> FloatArray:

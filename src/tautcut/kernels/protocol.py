@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from operator import matmul
 from typing import Any, Protocol
 
@@ -28,13 +29,13 @@ class Measures:
     tie: FloatArray
     squared_step: float
 
-    @property
+    @cached_property
     def E(self) -> FloatArray:  # noqa: N802 - the paper's letter
         """E(f_r) = T(f_r) / B(f_r); infinite where a column is constant."""
         E: FloatArray = np.divide(self.T, self.B, out=np.full(self.T.size, np.inf), where=self.B > 0)
         return E
 
-    @property
+    @cached_property
     def relaxed_energy(self) -> float:
         """Σ_r E(f_r), the energy that Algorithm 1 lowers."""
         return float(self.E.sum())

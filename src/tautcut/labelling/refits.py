@@ -32,14 +32,14 @@ class Worker:
     """A process that answers one request after the other; `on_answer` is called with each, on a thread of its own.
 
     Of several requests of a kind that wait, the newest counts: what was asked while the process was busy is worked off
-    together. `on_end` is told why, where the process ends by itself. `is_patient` processes give way to others.
+    together. `on_end` is told why, where the process ends by itself. A process gives way to those of less `niceness`.
     """
 
     def __init__(
         self, graph: Graph, on_answer: Callable[[Frame], None], on_end: Callable[[str], None], *,
-        is_patient: bool = False,
+        niceness: int = 0,
     ) -> None:  # fmt: skip
-        self._graph, self._on_answer, self._on_end, self._is_patient = graph, on_answer, on_end, is_patient
+        self._graph, self._on_answer, self._on_end, self._niceness = graph, on_answer, on_end, niceness
         self._waiting: dict[str, Callable[[], Frame | None]] = {}
         self._changed, self._writing = threading.Condition(), threading.Lock()
         self._is_closed, self._number = False, 0
@@ -83,7 +83,7 @@ class Worker:
                 assert process.stdin is not None  # for the type checker: both are pipes
                 assert process.stdout is not None
                 with self._writing:
-                    send(process.stdin, frame_of(self._graph) | {"is_patient": np.array(self._is_patient)})
+                    send(process.stdin, frame_of(self._graph) | {"niceness": np.array(self._niceness)})
                 while (request := self._next()) is not None:
                     with self._writing:
                         send(process.stdin, request)

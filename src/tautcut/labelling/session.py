@@ -33,6 +33,7 @@ MOST_AT_ONCE = 1000  # things in one answer
 _DOUBTED_AGAIN = 1.5  # times as many labels, until it is asked again whether they disagree with the graph
 _ENOUGH = 0.95  # of the labels are right, surely: then one may stop
 _FEW_CHECKS = 10
+_NICENESS = {"fit": 0, "choose": 5, "doubt": 10}  # a fit is waited for; questions were prepared before
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +103,7 @@ class Session:
     def start(self) -> None:
         """Begin to fit, to choose questions and to draw the map."""
         for name in ("fit", "choose"):
-            self._workers[name] = Worker(self.things.graph, self._answered, self._worker_ended)
+            self._workers[name] = self._worker(_NICENESS[name])
         self._refresh()
         coordinates = self.things.kept_map()
         if coordinates is not None:
@@ -484,9 +485,7 @@ class Session:
         if len(classes) > 1 and n_labels >= _DOUBTED_AGAIN * self._n_doubted and "fit" in self._workers:
             self._n_doubted = n_labels
             if "doubt" not in self._workers:
-                self._workers["doubt"] = Worker(
-                    self.things.graph, self._answered, self._worker_ended, is_patient=True
-                )  # fmt: skip
+                self._workers["doubt"] = self._worker(_NICENESS["doubt"])
             self._workers["doubt"].ask("doubt", self.request)
 
     def _take_doubts(self, answer: Frame) -> None:
@@ -502,6 +501,9 @@ class Session:
         if finding is not None:
             things = self.things.of_vertices[answer["points"]].tolist()
             self._doubts = {"sentence": f"{finding.meaning} {finding.advice}", "things": things}
+
+    def _worker(self, niceness: int) -> Worker:
+        return Worker(self.things.graph, self._answered, self._worker_ended, niceness=niceness)
 
     def _worker_ended(self, why: str) -> None:
         with self._lock:

@@ -20,13 +20,15 @@ import numpy as np
 from tautcut.acquisition import Acquisition
 from tautcut.algorithm.observers import Observer
 from tautcut.arrays import Array, FloatArray, IntArray
+from tautcut.checks import UNLABELLED
 from tautcut.errors import TautcutError
 from tautcut.estimators import MTVClassifier
 from tautcut.formats import known_labels
 from tautcut.graph import Graph
 from tautcut.interrupts import end_with_parent
 from tautcut.labelling.refits import HURRY, SETTLE, Frame, as_text, graph_of, receive, send, text_of
-from tautcut.search.certainty import estimated_accuracy
+from tautcut.search.certainty import estimated_accuracy, labels_per_class
+from tautcut.search.disagreement import FEW
 from tautcut.targets import encode_labels
 
 _SUSPICIOUS = 0.5  # of a label's edge weight goes to its own class, at least, where it is beyond doubt
@@ -82,33 +84,31 @@ class Workshop:
         Never twice in a row, so that what a start from the labels alone would find is not missed for long
         (decision 0049).
         """
-        known = _known(request, self.graph.n_vertices)
-        names, given = _encoded(known)
+        names, given = _encoded(request, self.graph.n_vertices)
         last = self._last
-        if last is None or not self._is_settled or not last.bears(names, given):
-            return self._told(self._fitted(known, "auto", request), request, is_settled=True)
-        return self._told(self._fitted(known, last.memberships, request), request, is_settled=False)
+        goes_on = last is not None and self._is_settled and last.bears(names, given)
+        model = self._fitted(given, last.memberships if last is not None and goes_on else "auto", request)
+        return self._told(model, names, request, is_settled=not goes_on)
 
     def settle(self, request: Frame) -> Frame:
         """The classification by the labels and the seed alone, as `tautcut classify` makes it; left when asked to."""
         number = int(request["number"])
-        model = self._fitted(
-            _known(request, self.graph.n_vertices), "auto", request, lambda _: self.hurried >= number
-        )  # fmt: skip
+        names, given = _encoded(request, self.graph.n_vertices)
+        model = self._fitted(given, "auto", request, lambda _: self.hurried >= number)
         if self.hurried >= number:
             return {"is_left": np.array(True)}
-        return self._told(model, request, is_settled=True)
+        return self._told(model, names, request, is_settled=True)
 
-    def _fitted(self, known: Array, init: Any, request: Frame, observer: Observer | bool = False) -> MTVClassifier:
+    def _fitted(self, given: IntArray, init: Any, request: Frame, observer: Observer | bool = False) -> MTVClassifier:
         seed = int(request["seed"])
         return MTVClassifier(affinity="precomputed", random_state=seed, init=init, verbose=observer).fit(
-            self.graph, known
+            self.graph, given
         )  # fmt: skip
 
-    def _told(self, model: MTVClassifier, request: Frame, *, is_settled: bool) -> Frame:
+    def _told(self, model: MTVClassifier, names: list[str], request: Frame, *, is_settled: bool) -> Frame:
         """What the page is told of a fit; it is where the next one starts, unless one before has a lower energy."""
-        result, names = model.result_, [str(one) for one in model.classes_.tolist()]
-        given, last = result.problem.labels, self._last
+        result, last = model.result_, self._last
+        given = result.problem.labels
         self._is_settled = is_settled
         is_worse = (
             last is not None
@@ -130,7 +130,9 @@ class Workshop:
 
     def doubt(self, request: Frame) -> Frame:
         """How far the labels disagree with the clusters of the graph."""
-        found = self._fitted(_known(request, self.graph.n_vertices), "auto", request).disagreement_
+        names, given = _encoded(request, self.graph.n_vertices)
+        is_plain = labels_per_class(given, len(names)) >= FEW  # which needs no fit to be seen
+        found = None if is_plain else self._fitted(given, "auto", request).disagreement_
         if found is None:
             return {}
         values = np.array([found.energy, found.free_energy, found.undecided])
@@ -175,11 +177,10 @@ class Workshop:
 
 
 def _known(request: Frame, n_vertices: int) -> Array:
-    """The labels as `tautcut classify` reads them from a table."""
-    texts = [""] * n_vertices
-    for vertex, label in zip(request["labelled"].tolist(), text_of(request, "labels"), strict=True):
-        texts[vertex] = label
-    return known_labels(texts)
+    """The labels as `tautcut classify` reads them from a table; None where there is none."""
+    known = np.full(n_vertices, None, dtype=object)
+    known[request["labelled"]] = known_labels(text_of(request, "labels"))
+    return known
 
 
 def _called(request: Frame, model: MTVClassifier) -> list[str]:
@@ -189,10 +190,13 @@ def _called(request: Frame, model: MTVClassifier) -> list[str]:
     return [spoken[code] for code in range(model.classes_.size)]
 
 
-def _encoded(known: Array) -> tuple[list[str], IntArray]:
+def _encoded(request: Frame, n_vertices: int) -> tuple[list[str], IntArray]:
     """The classes as texts, in their order, and the number of each label; −1 where there is none."""
-    classes, codes = encode_labels(known, len(known))
-    return [str(one) for one in classes.tolist()], codes
+    few = known_labels(text_of(request, "labels"))
+    classes, codes = encode_labels(few, few.size)
+    given = np.full(n_vertices, UNLABELLED, dtype=np.int64)
+    given[request["labelled"]] = codes
+    return [str(one) for one in classes.tolist()], given
 
 
 def main(parent: int) -> None:
@@ -203,8 +207,8 @@ def main(parent: int) -> None:
     first = receive(asked)
     if first is None:
         return
-    if bool(first["is_patient"]) and hasattr(os, "nice"):
-        os.nice(10)
+    if hasattr(os, "nice"):
+        os.nice(int(first["niceness"]))
     workshop = Workshop(graph_of(first))
     requests: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
 

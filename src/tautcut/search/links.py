@@ -155,9 +155,8 @@ def _expanded(result: Result, graph: Graph, groups: IntArray) -> Result:
     """The result on groups as one on their vertices."""
     small = result.problem
     problem = Problem(graph, small.n_clusters, small.lam, small.labels[groups])
-    probabilities = None if result.probabilities is None else result.probabilities[groups]
     return result.changed(
         problem=problem, partition=problem.partition(result.partition.labels[groups]),
         memberships=lambda: result.memberships[groups], last_memberships=lambda: result.last_memberships[groups],
-        probabilities=probabilities,
+        probabilities=lambda: None if result.probabilities is None else result.probabilities[groups],
     )  # fmt: skip

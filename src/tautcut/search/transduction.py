@@ -24,6 +24,7 @@ from tautcut.graph.laplacian import harmonic, walk_from_labels
 from tautcut.interrupts import apart
 from tautcut.kernels import devices
 from tautcut.kernels.cpu import compiling
+from tautcut.kernels.cpu.background import above_background
 from tautcut.kernels.cpu.moves import settle
 from tautcut.problem import Problem, cuts, lam_of_prior
 from tautcut.search.certainty import class_probabilities, labels_per_class
@@ -31,6 +32,7 @@ from tautcut.search.driver import agreeing_memberships, best_of_starts
 from tautcut.search.plan import Plan, Task
 
 _BACKGROUND_ROUNDS = 10
+_HIGHEST_BACKGROUND = 1.0 - 1e-3
 # Decision 0024 has the measurements behind these.
 _BY_CHANCE = 0.23  # distance from equal shares that an estimate may have by chance,
 _LABELS_TELL = 0.12  # over this power of the labels of a class times the share of the edge weight between classes:
@@ -48,11 +50,13 @@ class Evidence:
 
     The harmonic extension u of the labels, above its background: with few labels u is nearly constant away from them,
     at a level b_r that says where the labels of class r lie and nothing about the vertex. b_r is the median of u_r
-    over the vertices that are not nearest to r, and the evidence is (u_r − b_r) / (1 − b_r).
+    over the vertices that are not nearest to r, and the evidence is (u_r − b_r) / (1 − b_r). `nearest` is the class of
+    the largest value.
     """
 
     graph: Graph
     values: FloatArray
+    nearest: IntArray
     is_reached: BoolArray
     labels: IntArray
 
@@ -60,14 +64,9 @@ class Evidence:
     def of_labels(cls, graph: Graph, labels: IntArray, n_classes: int, *, tol: float = 1e-2) -> Evidence:
         """The evidence of these labels, −1 where unknown; `tol` is that of `harmonic`."""
         U = harmonic(graph, labels, n_classes, tol=tol, solver=devices.gradient_solver())
-        values, nearest = U, U.argmax(axis=1)
-        for _ in range(_BACKGROUND_ROUNDS):
-            background = np.array([_median(U[nearest != r, r]) for r in range(n_classes)])
-            values = (U - background) / (1.0 - background)
-            before, nearest = nearest, values.argmax(axis=1)
-            if np.array_equal(before, nearest):
-                break
-        return cls(graph, values, np.ptp(U, axis=1) > 0, labels)
+        raised = above_background if compiling.is_available() else _above_background
+        values, nearest = raised(U, _BACKGROUND_ROUNDS, _HIGHEST_BACKGROUND)
+        return cls(graph, values, nearest, (U[:, :1] != U).any(axis=1), labels)
 
     @property
     def n_classes(self) -> int:
@@ -84,7 +83,7 @@ class Evidence:
         """
         R, equal = self.n_classes, np.full(self.n_classes, 1.0 / self.n_classes)
         per_class = labels_per_class(self.labels, R)
-        nearest = np.where(self.labels >= 0, self.labels, self.values.argmax(axis=1))
+        nearest = np.where(self.labels >= 0, self.labels, self.nearest)
         noise = cuts(self.graph, nearest, R).sum() / max(self.graph.degrees.sum(), 1e-300)
         by_chance = _BY_CHANCE / (per_class * (noise + _CLEAREST)) ** _LABELS_TELL
         told = self._masses_of(nearest, self.is_reached)
@@ -137,7 +136,8 @@ def transduce(
     heard = evidence
     if unsmoothed is not None:
         nearby = Evidence.of_labels(unsmoothed, labels, n_classes)
-        heard = replace(evidence, values=np.maximum(evidence.values, nearby.values))
+        values = np.maximum(evidence.values, nearby.values)
+        heard = replace(evidence, values=values, nearest=values.argmax(axis=1))
     shares = evidence.shares() if isinstance(class_prior, str) else class_prior
     problem = Problem(graph, n_classes, lam_of_prior(shares, n_classes), labels)
     result = best_of_starts(problem, plan, rng=rng, observers=observers)
@@ -149,12 +149,14 @@ def transduce(
         except KeyboardInterrupt:  # while it was compiled, say: what was found before is whole
             result = result.changed(status=Status.INTERRUPTED)
             warnings.warn(str(result.status), InterruptedRunWarning, stacklevel=2)
-    probabilities = class_probabilities(
-        graph, result.partition.labels, labels, np.maximum(evidence.values, 0.0),
-        is_even=np.allclose(problem.shares, 1.0 / n_classes),
-    )  # fmt: skip
+    found, is_even = result.partition.labels, np.allclose(problem.shares, 1.0 / n_classes)
     # The labels make the one start, and the last pass leaves its energy: starts have nothing to agree on.
-    return result.changed(probabilities=probabilities, agreement=None)
+    return result.changed(
+        probabilities=lambda: class_probabilities(
+            graph, found, labels, np.maximum(evidence.values, 0.0), is_even=is_even
+        ),
+        agreement=None,
+    )  # fmt: skip
 
 
 def heed(result: Result, evidence: Evidence, smallest: FloatArray) -> Result:
@@ -177,6 +179,14 @@ def heed(result: Result, evidence: Evidence, smallest: FloatArray) -> Result:
     return result.changed(partition=settled, memberships=lambda: agreeing_memberships(result.memberships, labels))
 
 
-def _median(values: FloatArray) -> float:
-    """The median, below one; 0 where there is nothing."""
-    return float(np.clip(np.median(values), 0.0, 1.0 - 1e-3)) if values.size else 0.0
+def _above_background(U: FloatArray, n_rounds: int, ceiling: float) -> tuple[FloatArray, IntArray]:
+    """As `above_background`, without a compiler."""
+    values, nearest = U, U.argmax(axis=1)
+    for _ in range(n_rounds):
+        rest = [U[nearest != r, r] for r in range(U.shape[1])]
+        background = np.array([np.clip(np.median(one), 0.0, ceiling) if one.size else 0.0 for one in rest])
+        values = (U - background) / (1.0 - background)
+        before, nearest = nearest, values.argmax(axis=1)
+        if np.array_equal(before, nearest):
+            break
+    return values, nearest

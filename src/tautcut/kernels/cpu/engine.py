@@ -18,7 +18,7 @@ from tautcut.graph import Graph
 from tautcut.graph.graph import local_order
 from tautcut.kernels.cpu.compiling import compiled
 from tautcut.kernels.cpu.crew import Crew
-from tautcut.kernels.cpu.layout import is_scattered, permuted
+from tautcut.kernels.cpu.layout import aligned, is_scattered, permuted
 from tautcut.kernels.cpu.medians import locate_medians
 from tautcut.kernels.cpu.sharing import affordable_threads, chunk_bounds, even_shares, share
 from tautcut.kernels.protocol import Measures, StepSizes, gradient_norm
@@ -31,7 +31,6 @@ from tautcut.kernels.cpu.passes import (
 )  # fmt: skip
 # isort: on
 
-_ALIGNMENT = 64  # bytes of a cache line: a row of F that begins at one lies in as few as it can
 _SMALL = 400_000  # directed edges × columns below which handing work to threads costs more than it saves
 _LEAST_VALUES = 4_000_000  # of F for each thread that looks for medians
 _LEAST_SHARE = 150_000  # of them for each thread, so that short passes are not shared by too many
@@ -79,6 +78,7 @@ class CpuArrays:
     F_k: Array
     F_bar: Array
     cut: FloatArray
+    told: tuple[Any, ...]  # what every pass is given
 
 
 class RowLayout(NamedTuple):
@@ -133,18 +133,24 @@ class RowEngine:
     def _allocated(self, F: FloatArray) -> CpuArrays:
         """Arrays that hold F, the rows of neighbours elsewhere too, and P = 0."""
         n, R = F.shape
-        rows = _aligned((4 * n, self._width), self._dtype).reshape(4, n, self._width)
+        rows = aligned((4 * n, self._width), self._dtype).reshape(4, n, self._width)
         buffers = tuple(rows)
         start = buffers[0]
         start[:, :R] = F
         columns = np.zeros((COLUMN_ROWS, self._width), self._dtype)
         columns[PADDING, R:] = NEVER
         bracket = Bracket.empty(R, self._width, self._dtype)  # the first look selects from whole columns
-        P = _aligned((self._indices.size, self._width), self._dual_dtype)
+        P = aligned((self._indices.size, self._width), self._dual_dtype)
+        labels, steps, tile = start[:, :R].argmax(axis=1).astype(np.int32), np.zeros(2, self._dtype), self._passes.tile
+        told = (
+            self._bounds, self._indptr, self._indices, self._weights, self._pulls, self._is_fixed, *self._edges_once,
+            self._masses, rows.reshape(4, -1, tile), P.reshape(-1, tile), labels, columns.reshape(-1, tile), steps,
+            bracket.ends.reshape(-1, tile), self._sums.reshape(self._n_chunks, -1, tile), self._n_candidates,
+            self._candidates, self._candidate_masses,
+        )  # fmt: skip
         return CpuArrays(
-            Crew(max(min(self._n_threads, self._n_chunks), 1)), rows, buffers, P, np.zeros(2, self._dtype),
-            start[:, :R].argmax(axis=1).astype(np.int32), columns,
-            bracket, F=start, F_k=start, F_bar=start, cut=np.zeros(R),
+            Crew(max(min(self._n_threads, self._n_chunks), 1)), rows, buffers, P, steps, labels, columns,
+            bracket, F=start, F_k=start, F_bar=start, cut=np.zeros(R), told=told,
         )  # fmt: skip
 
     def _tally(self, arrays: CpuArrays) -> FloatArray:
@@ -173,7 +179,7 @@ class RowEngine:
         """Values that stay finite in the engine's precision, whatever of a row they are multiplied with: clusters of
         next to no mass have steps beyond it.
         """
-        return np.clip(values, -self._largest, self._largest)
+        return np.maximum(np.minimum(values, self._largest), -self._largest)
 
     def _run(
         self, command: int, arrays: CpuArrays, *, F_next: Array | None = None, bar_next: Array | None = None,
@@ -181,19 +187,11 @@ class RowEngine:
     ) -> None:  # fmt: skip
         """Run a pass over the chunks, all of them by default, by the crew of these arrays."""
         places = {id(one): k for k, one in enumerate(arrays.buffers)}
-        told = (arrays.F, F_next, arrays.F_bar, bar_next, arrays.F_k)  # NOW, NEXT, BAR, NEXT_BAR, BEFORE
+        named = (arrays.F, F_next, arrays.F_bar, bar_next, arrays.F_k)  # NOW, NEXT, BAR, NEXT_BAR, BEFORE
         first, last = (0, self._n_chunks) if chunks is None else chunks
-        arrays.crew.numbers[:6] = [*(places.get(id(one), -1) for one in told), last]
-        if first == last:
-            return
-        tile = self._passes.tile
-        arrays.crew.run(
-            command, self._passes.work, self._bounds, self._indptr, self._indices, self._weights, self._pulls,
-            self._is_fixed, *self._edges_once, self._masses, arrays.rows.reshape(4, -1, tile),
-            arrays.P.reshape(-1, tile), arrays.labels, arrays.columns.reshape(-1, tile), arrays.steps,
-            arrays.bracket.ends.reshape(-1, tile), self._sums.reshape(self._n_chunks, -1, tile), self._n_candidates,
-            self._candidates, self._candidate_masses, first=first,
-        )  # fmt: skip
+        arrays.crew.numbers[:6] = [*[places.get(id(one), -1) for one in named], last]
+        if first != last:
+            arrays.crew.run(command, self._passes.work, *arrays.told, first=first)
 
 
 class CpuKernels(RowEngine):
@@ -218,6 +216,8 @@ class CpuKernels(RowEngine):
         )  # fmt: skip
         super().__init__(layout, problem.lam, dtype=dtype, has_half_duals=has_half_duals, n_threads=n_threads)
         self._median_mass = problem.median_mass / mass_unit
+        n_sharing = min(affordable_threads(problem.n_vertices * self._width, _LEAST_VALUES), problem.n_clusters)
+        self._column_shares = [problem.n_clusters * t // n_sharing for t in range(n_sharing + 1)]
 
     def allocate(self, F: FloatArray) -> CpuArrays:
         return self._allocated(F if self._order is None else F[self._order])
@@ -225,9 +225,8 @@ class CpuKernels(RowEngine):
     def measure(self, arrays: CpuArrays) -> Measures:
         totals, R = self._tally(arrays), self._n_columns
         B, median, tie, missed = np.empty(R), np.empty(R), np.empty(R), np.empty(R, np.bool_)
-        n_threads = min(affordable_threads(arrays.F.size, _LEAST_VALUES), R)
         share(
-            locate_medians, [R * t // n_threads for t in range(n_threads + 1)], arrays.F, self._masses, self._lam,
+            locate_medians, self._column_shares, arrays.F, self._masses, self._lam,
             self._median_mass, arrays.bracket.ends, totals, self._n_candidates, self._candidates,
             self._candidate_masses, B, median, tie, missed,
         )  # fmt: skip
@@ -291,11 +290,3 @@ def _local_order(graph: Graph, row_bytes: int, groups: IntArray | None) -> IntAr
     rank = np.empty(n, np.int64)
     rank[local_order(graph.to_scipy())] = np.arange(n)
     return rank.argsort() if groups is None else np.lexsort((rank, groups))
-
-
-def _aligned(shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
-    """Zeros that begin at a cache line."""
-    size = shape[0] * shape[1] * dtype.itemsize
-    raw = np.zeros(size + _ALIGNMENT, np.uint8)
-    offset = -raw.ctypes.data % _ALIGNMENT
-    return raw[offset : offset + size].view(dtype).reshape(shape)

@@ -5,6 +5,7 @@ vertices in another order. Which order that is, others decide (decisions 0015 an
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,15 @@ from tautcut.kernels.cpu.sharing import even_shares, share
 _CACHE_BYTES = 2**20  # rows that fit in this, about a core's own cache, need no particular order (decision 0015)
 _NEAR = 0.05  # mean distance of neighbours, as a share of all vertices, that is near enough (decision 0015)
 _FEW = 64  # neighbours that are sorted by insertion
+_ALIGNMENT = 64  # bytes of a cache line: a row that begins at one lies in as few as it can
+
+
+def aligned(shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
+    """Zeros that begin at a cache line."""
+    size = shape[0] * shape[1] * dtype.itemsize
+    raw = np.zeros(size + _ALIGNMENT, np.uint8)
+    offset = -raw.ctypes.data % _ALIGNMENT
+    return raw[offset : offset + size].view(dtype).reshape(shape)
 
 
 def is_scattered(graph: Graph | Shard, row_bytes: int) -> bool:
