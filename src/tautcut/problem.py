@@ -242,7 +242,7 @@ def cuts(graph: Graph, labels: IntArray, n_clusters: int) -> FloatArray:
     for first, last in pairwise([*np.unique(starts).tolist(), graph.n_vertices]):
         edges = slice(graph.indptr[first], graph.indptr[last])
         owner = np.repeat(labels[first:last], np.diff(graph.indptr[first : last + 1]))
-        crosses = np.flatnonzero(owner != labels[graph.indices[edges]])
+        crosses = np.flatnonzero(owner != labels.take(graph.indices[edges]))
         cut += np.bincount(owner[crosses], graph.weights[edges][crosses], n_clusters)
     return cut
 

@@ -6,18 +6,21 @@ true labels.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from tautcut.arrays import FloatArray, IntArray
-from tautcut.kernels.cpu.coarsening import Level, contract_matching, finest_level, induced, weights_between
-from tautcut.kernels.cpu.moves import bisect, descend
+from tautcut.kernels.cpu.children import best_child
+from tautcut.kernels.cpu.coarsening import Level, contract_matching, finest_level
+from tautcut.kernels.cpu.moves import descend
 from tautcut.kernels.cpu.pockets import pocket_partition
 from tautcut.problem import Partition, Problem, balanced_terms
 from tautcut.search.partitioners import imbalance_of_start, partition_level
-from tautcut.search.population import clusters_to_merge_and_split, is_better
+from tautcut.search.population import is_better
+from tautcut.search.threads import in_threads
 
 _COARSEST = 60  # vertices per cluster at which coarsening stops
 _HEAVIEST_SHARE = 0.05  # of a cluster: no coarse vertex weighs more
@@ -153,15 +156,13 @@ class VCycles:
         below = self._coarsened(above.lowest, groups, rng)
         level = below.lowest
         labels = labels if labels is None else below.inherited(labels)
-        starts = [] if labels is None else [labels]
-        if not starts:
-            # A partitioner's clusters are as large as they are expected to be; pockets are not (decision 0029).
-            even = partition_level(level, self._problem.shares, imbalance=imbalance, rng=rng)
-            taken_out = pockets(level, self._lam, self._smallest, rng=rng)
-            starts = [even] if taken_out is None else [even, taken_out]
-        children = [self._merge_and_split(level, one, rng) for one in starts]
-        labels = min(children, key=lambda one: (bool((one.masses < self._smallest).any()), one.energy)).labels
-        found = self._descended(below, labels)
+        if labels is None:
+            ways: list[Callable[..., _Found | None]] = [partial(self._even, imbalance=imbalance), self._taken_out]
+            begun = in_threads(lambda one: one[0](level, one[1]), list(zip(ways, rng.spawn(len(ways)), strict=True)))
+            best = min(filter(None, begun), key=lambda one: (bool((one.masses < self._smallest).any()), one.energy))
+        else:
+            best = self._merge_and_split(level, labels, rng)
+        found = self._descended(below, best.labels)
         return replace(found, labels=above.raised(found.labels))
 
     def _descended(self, ladder: _Ladder, labels: IntArray) -> _Found:
@@ -171,28 +172,30 @@ class VCycles:
         return self._descend(ladder.steps[0][0] if ladder.steps else ladder.lowest, labels)
 
     def _descend(self, level: Level, labels: IntArray, *, plateau: float = 1.0) -> _Found:
-        moved, cut, masses = descend(level, labels, self._lam, self._smallest, plateau=plateau)
-        energy = float(balanced_terms(cut, masses, self._lam).sum())
-        return _Found(moved, cut, masses, energy)
+        return self._valued(*descend(level, labels, self._lam, self._smallest, plateau=plateau))
+
+    def _valued(self, labels: IntArray, cut: FloatArray, masses: FloatArray) -> _Found:
+        return _Found(labels, cut, masses, float(balanced_terms(cut, masses, self._lam).sum()))
+
+    def _even(self, level: Level, rng: np.random.Generator, *, imbalance: float) -> _Found:
+        """The partitioner's clusters, which are as large as they are expected to be, and their children."""
+        even = partition_level(level, self._problem.shares, imbalance=imbalance, rng=rng)
+        return self._merge_and_split(level, even, rng)
+
+    def _taken_out(self, level: Level, rng: np.random.Generator) -> _Found | None:
+        """Clusters of whatever size pockets have (decision 0029), and their children."""
+        labels = pockets(level, self._lam, self._smallest, rng=rng)
+        return None if labels is None else self._merge_and_split(level, labels, rng)
 
     def _merge_and_split(self, level: Level, labels: IntArray, rng: np.random.Generator) -> _Found:
         """Children of the partition on this level, each kept if its (P) is lower and no cluster too small."""
-        champion = self._descend(level, labels, plateau=_PLATEAU)
-        for _ in range(self._children):
-            child = self._descend(level, self._child(level, champion, rng), plateau=_PLATEAU)
-            if child.energy < champion.energy and (child.masses >= self._smallest).all():
-                champion = child
-        return champion
-
-    def _child(self, level: Level, parent: _Found, rng: np.random.Generator) -> IntArray:
-        """Merge two clusters and split one."""
-        between = weights_between(level, parent.labels, self._lam.size)
-        a, b, large = clusters_to_merge_and_split(parent.cut, parent.masses, between, self._lam, rng=rng)
-        labels = np.where(parent.labels == b, a, parent.labels)
-        members = np.flatnonzero(labels == large)
-        if members.size > 1:
-            labels[members[bisect(induced(level, members), rng=rng)]] = b
-        return labels
+        if not self._children:
+            return self._descend(level, labels, plateau=_PLATEAU)
+        seed = int(rng.integers(2**62))
+        found = best_child(
+            level, labels, self._lam, self._smallest, plateau=_PLATEAU, n_children=self._children, seed=seed
+        )
+        return self._valued(*found)
 
 
 def pockets(level: Level, lam: FloatArray, bounds: FloatArray, *, rng: np.random.Generator) -> IntArray | None:

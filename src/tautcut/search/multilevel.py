@@ -17,6 +17,8 @@ from tautcut.algorithm.solver import run
 from tautcut.arrays import FloatArray
 from tautcut.interrupts import outlive_never
 from tautcut.kernels import devices
+from tautcut.kernels.cpu.layout import is_scattered
+from tautcut.kernels.protocol import Kernels
 from tautcut.problem import Partition, Problem, cuts
 from tautcut.search.annealing import Annealing
 from tautcut.search.cycles import VCycles, lightest_apart
@@ -24,7 +26,7 @@ from tautcut.search.partitioners import strong_partition
 from tautcut.search.plan import Task
 from tautcut.search.population import Found, Population, is_same
 from tautcut.search.starts import start_maker
-from tautcut.search.threads import in_threads
+from tautcut.search.threads import in_threads, meanwhile
 
 Item = TypeVar("Item")
 
@@ -54,6 +56,7 @@ class MultilevelSearcher:
         self.n_starts = task.n_starts(self._affordable_starts)
         self.n_children = self._effort.combinations
         self.n_polishes = self._effort.polishes
+        self._engine: Callable[[], Kernels] | None = None
 
     def _affordable_starts(self) -> int:
         """How many starts are searched: more on smaller graphs; one where they would be solved in full."""
@@ -84,9 +87,11 @@ class MultilevelSearcher:
         make = start_maker(self._task.problem, self._init, rng=rng)
         generators = rng.spawn(self.n_starts)
         if self._are_searched:
+            self._prepare_engine()
+            light = meanwhile(self._light_partition)
             yield from map(Found, self._searched(generators))
             yield from self._strong_starts(population, rng)
-            yield from self._light_start(population, rng)
+            yield from self._light_start(light(), population, rng)
             return
         starts = ((make(number, one), number) for number, one in enumerate(generators))
         for run_of_start, one in zip(self._solved(starts), generators, strict=True):
@@ -130,12 +135,14 @@ class MultilevelSearcher:
             if labels is not None:
                 yield Found(self.refine(problem.partition(labels), rng=rng))
 
-    def _light_start(self, population: Population, rng: np.random.Generator) -> Iterator[Found]:
-        """The lightest vertices cut off, refined, where that costs about as little as what is there (decision 0065)."""
+    def _light_partition(self) -> Partition:
         problem = self._task.problem
-        partition = problem.partition(lightest_apart(problem, self._task.smallest))
-        if partition.energy < _CHEAP * population[0].energy:
-            yield Found(self.refine(partition, rng=rng))
+        return problem.partition(lightest_apart(problem, self._task.smallest))
+
+    def _light_start(self, light: Partition, population: Population, rng: np.random.Generator) -> Iterator[Found]:
+        """The lightest vertices cut off, refined, where that costs about as little as what is there (decision 0065)."""
+        if light.energy < _CHEAP * population[0].energy:
+            yield Found(self.refine(light, rng=rng))
 
     def children(self, population: Population, *, rng: np.random.Generator) -> Iterator[Found]:
         """Combinations of pairs; those of a generation are drawn together and combined at the same time."""
@@ -168,10 +175,22 @@ class MultilevelSearcher:
         """A V-cycle from the partition; never higher in (P)."""
         return self._cycles.refine(partition, rng=rng)
 
+    def _prepare_engine(self) -> None:
+        """Make the engine of Algorithm 1 while starts are searched, if there is time, and if it needs no partition: a
+        graph whose rows are near one another is left in its order (decision 0015).
+        """
+        problem, plan = self._task.problem, self._task.plan
+        is_ours = self.n_polishes and devices.resolved(plan.device) == "cpu" and problem.numerator == "tv"
+        if is_ours and not is_scattered(problem.graph, problem.n_clusters * plan.bytes_of_value):
+            self._engine = meanwhile(lambda: devices.choose(problem, device=plan.device, dtype=plan.dtype))
+
     def solve(self, F: FloatArray, number: int = 0) -> Result:
         """Algorithm 1 from F, on an engine whose rows follow its clusters."""
         problem, plan = self._task.problem, self._task.plan
-        kernels = devices.choose(problem, device=plan.device, dtype=plan.dtype, groups=F.argmax(axis=1))
+        if self._engine is not None:
+            kernels = self._engine()
+        else:
+            kernels = devices.choose(problem, device=plan.device, dtype=plan.dtype, groups=F.argmax(axis=1))
         found = run(
             problem, F, kernels, stop=plan.stop_rule, observers=self._task.observers, start_number=number,
             deadline=self._task.deadline,

@@ -5,7 +5,9 @@ that of the work, whatever the number of threads.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
+from threading import Thread
 from typing import TypeVar
 
 from tautcut.kernels import devices
@@ -28,3 +30,19 @@ def in_threads(function: Callable[[Item], Answer], items: Sequence[Item]) -> Ite
         finally:
             for future in futures:
                 future.cancel()
+
+
+def meanwhile(function: Callable[[], Answer]) -> Callable[[], Answer]:
+    """A function that returns function(), which is begun now if there are several threads, and else when asked for."""
+    if devices.thread_count() < 2:
+        return cache(function)
+    answer: Future[Answer] = Future()
+
+    def carry_out() -> None:
+        try:
+            answer.set_result(function())
+        except BaseException as error:  # noqa: BLE001 - raised again, where it is asked for
+            answer.set_exception(error)
+
+    Thread(target=carry_out, name="tautcut-meanwhile", daemon=True).start()
+    return answer.result

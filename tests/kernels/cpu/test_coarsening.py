@@ -47,6 +47,24 @@ def test_an_edge_is_rated_by_the_neighbors_that_its_ends_share(is_weighted):
     np.testing.assert_array_equal(level.rating, graph.weights * (0.1 + shared_neighbors(graph)))
 
 
+@pytest.mark.parametrize("n_groups", [1, 3])
+def test_a_list_of_mates_spares_looks_and_changes_nothing(n_groups, monkeypatch):
+    """Few threads make no list, several do; of an unweighted graph many ratings are equal."""
+    graph = random_graph(80, 300, seed=4, n_isolated=2)
+    level, groups = finest_level(graph, np.zeros(80, bool)), np.arange(80) % n_groups
+    monkeypatch.setattr("tautcut.kernels.cpu.sharing._LEAST_SHARE", 10)
+    levels, parents = [], []
+    for n_threads in ("1", "4"):
+        monkeypatch.setenv("NUMBA_NUM_THREADS", n_threads)
+        assert len(coarsening._listed_mates(level, groups, 4.0)) == (80 if n_threads == "4" else 0)
+        coarse, parent = contract_matching(level, groups, heaviest=4.0, rng=np.random.default_rng(1))
+        levels.append(coarse)
+        parents.append(parent)
+    np.testing.assert_array_equal(*parents)
+    for one, other in zip(*levels, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_what_two_hubs_share_is_estimated():
     """Hubs that are joined to one another and to all leaves; what a leaf and a hub share, the hubs, is counted."""
     n_hubs, n_leaves = 60, 2 * coarsening._MOST_LOOKS + 100

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from strategies import planted_graph, problems, random_graph
 from tautcut.graph import Graph
+from tautcut.kernels.cpu import moves, sharing
 from tautcut.kernels.cpu.annealing import anneal, tabu
 from tautcut.kernels.cpu.coarsening import finest_level
 from tautcut.kernels.cpu.moves import bisect, descend
@@ -68,14 +69,28 @@ def test_no_improving_move_is_left(problem, data):
     assert improving_moves(problem, moved, smallest) == []
 
 
+@pytest.mark.parametrize("is_long", [False, True])
 @pytest.mark.parametrize("seed", range(5))
-def test_no_improving_move_is_left_on_a_larger_graph(seed):
+def test_no_improving_move_is_left_on_a_larger_graph(seed, is_long, monkeypatch):
+    monkeypatch.setattr(moves, "_LONG", 0 if is_long else 10**9)
     problem = Problem(random_graph(80, 200, seed=seed, is_weighted=True), 4)
     labels = np.random.default_rng(seed).integers(0, 4, 80)
     smallest = np.full(4, 3)
     moved = greedy_moves(problem, labels, smallest=smallest)
     assert problem.partition(moved).energy < problem.partition(labels).energy
     assert improving_moves(problem, moved, smallest) == []
+
+
+def test_looking_ahead_gives_the_same_bits_at_any_number_of_threads(monkeypatch):
+    problem = Problem(planted_graph(3, 60, seed=1), 3)
+    labels = np.random.default_rng(0).integers(0, 3, 180)
+    monkeypatch.setattr(moves, "_LONG", 0)
+    monkeypatch.setattr(sharing, "_LEAST_SHARE", 10)
+    found = []
+    for n_threads in ("1", "4"):
+        monkeypatch.setenv("NUMBA_NUM_THREADS", n_threads)
+        found.append(greedy_moves(problem, labels, smallest=np.ones(3)))
+    np.testing.assert_array_equal(*found)
 
 
 def test_a_spoilt_planted_partition_is_repaired():

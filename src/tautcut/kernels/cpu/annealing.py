@@ -235,7 +235,7 @@ def _cool(level: Level, s: _State, hot: float, cold: float, work: int, seed: int
 @absorbed
 def _propose(level: Level, s: _State, temperature: float, least: float, random: Any) -> tuple[int, int]:
     """Draw a move or a swap and do it if it is accepted; what it cost, and whether (P) changed."""
-    u, cost = _uniform(random), 1
+    u, cost = uniform(random), 1
     is_anywhere = u < _ANYWHERE or s.counted[0] == 0
     if is_anywhere:
         i, b = below(random, s.labels.size), below(random, s.lam.size)
@@ -289,7 +289,7 @@ def _is_accepted(change: float, temperature: float, random: Any) -> bool:
     """Metropolis's rule."""
     if change <= 0:
         return True
-    return change < _HOPELESS * temperature and _uniform(random) < np.exp(-change / temperature)
+    return change < _HOPELESS * temperature and uniform(random) < np.exp(-change / temperature)
 
 
 @compiled
@@ -445,6 +445,6 @@ def below(random: Any, n: int) -> Any:
 
 
 @absorbed
-def _uniform(random: Any) -> Any:
+def uniform(random: Any) -> Any:
     """A number in [0, 1)."""
     return np.float64(_draw(random) >> np.uint64(11)) * 2.0**-53

@@ -17,6 +17,9 @@ from tautcut.kernels.cpu.sharing import even_shares, share
 
 _UNSHARED = 0.1  # added to the neighbours that two ends share, so that an edge whose ends share none has a rating too
 _MOST_LOOKS = 256  # at neighbours of one vertex, of which others share some: beyond, they are counted on a sample
+_LISTED = 3  # mates of each vertex that are listed before a matching, where several threads can do it
+_LISTERS = 3  # threads from which on it is worth while: all vertices are looked at, where half would be
+_UNKNOWN = -1  # in place of a vertex
 _MOST_ALONE = 0.6  # of the vertices left without a mate by a matching; graphs without hubs leave less than half
 
 
@@ -58,7 +61,20 @@ def contract_matching(
 ) -> tuple[Level, IntArray]:
     """Contract a matching of well-rated edges inside `groups`; the coarse level, and each vertex's place in it."""
     order = rng.permutation(level.n_vertices)
-    return _contracted(level, *_match(level, groups, order, heaviest))
+    return _contracted(level, *_match(level, groups, order, heaviest, _listed_mates(level, groups, heaviest)))
+
+
+def _listed_mates(level: Level, groups: IntArray, heaviest: float) -> Array:
+    """The mates that suit each vertex best, best first, shape (n_vertices, `_LISTED`); no rows where threads are few.
+
+    A matching is sequential, and looks at each neighbour of a vertex: with a list it seldom has to (decision 0067).
+    """
+    places = even_shares(level.indptr)
+    is_worth_while = places.size > _LISTERS
+    listed: Array = np.empty((level.n_vertices if is_worth_while else 0, _LISTED), level.indices.dtype)
+    if is_worth_while:
+        share(_list_mates, places, level, groups, heaviest, listed)
+    return listed
 
 
 def contract_pieces(level: Level, groups: IntArray) -> tuple[Level, IntArray]:
@@ -75,8 +91,9 @@ def _contracted(level: Level, parent: IntArray, n_coarse: int) -> tuple[Level, I
     edges = (level.indptr, level.indices, level.weights, level.rating)
     share(_merge_edges, places, *edges, parent, first, members, room, *merged, counts, degrees)
     indptr = np.concatenate([[0], np.cumsum(counts)])
+    if places.size > 2:  # else there are no gaps
+        share(lambda k, _: _close_ranks(merged[k], places, room, indptr), list(range(len(merged) + 1)))
     for array in merged:
-        _close_ranks(array, places, room, indptr)
         array.resize(int(indptr[-1]), refcheck=False)  # in its place: fresh memory would cost more than the merging
     masses = np.bincount(parent, level.masses, n_coarse).astype(np.float64)
     is_fixed = np.bincount(parent[level.is_fixed], minlength=n_coarse) > 0
@@ -87,7 +104,7 @@ def induced(level: Level, members: IntArray) -> Level:
     """The level on `members` alone, renumbered in their order."""
     place = np.full(level.n_vertices, -1, dtype=np.int64)
     place[members] = np.arange(members.size)
-    indptr, indices, weights, rating = _induced(level, members, place)
+    indptr, indices, weights, rating = induced_edges(level, members, place)
     return _level(indptr, indices, weights, rating, level.masses[members], level.is_fixed[members])
 
 
@@ -97,7 +114,7 @@ def _level(
 ) -> Level:  # fmt: skip
     """A level of read-only arrays, as those of a `Graph` are: Numba compiles once for the graph and its coarsenings."""
     if degrees is None:
-        degrees = _row_sums(indptr, weights)
+        degrees = row_sums(indptr, weights)
     arrays = (indptr, indices, weights, rating, degrees, masses, is_fixed)
     for array in arrays:
         array.setflags(write=False)
@@ -105,7 +122,7 @@ def _level(
 
 
 @compiled
-def _row_sums(indptr: IntArray, values: FloatArray) -> FloatArray:
+def row_sums(indptr: IntArray, values: FloatArray) -> FloatArray:
     """The sum of each row of a CSR matrix."""
     sums = np.zeros(indptr.size - 1)
     for i in range(sums.size):
@@ -144,17 +161,20 @@ def _rate_by_shared_neighbors(
 
 
 @compiled
-def _match(level: Level, groups: IntArray, order: IntArray, heaviest: float) -> tuple[IntArray, int]:
+def _match(level: Level, groups: IntArray, order: IntArray, heaviest: float, listed: Array) -> tuple[IntArray, int]:
     """Pair each vertex, in this order, with the free neighbour of its group that rates highest per mass.
 
     Returns the number of each vertex's pair, counted from the first vertex on, and how many there are. A vertex
-    without such a neighbour is a pair of its own, unless most are: then strangers are paired.
+    without such a neighbour is a pair of its own, unless most are: then strangers are paired. `listed` may spare looks
+    at neighbours, and changes nothing else.
     """
     mate = np.full(order.size, -1, np.int64)
     n_alone = 0
     for i in order:
         if mate[i] < 0:
-            j = _best_mate(level, groups, mate, i, heaviest)
+            j = _first_free(listed, mate, i) if listed.shape[0] else _UNKNOWN
+            if j == _UNKNOWN:
+                j = _best_mate(level, groups, mate, i, heaviest)
             mate[i] = j
             mate[j] = i
             n_alone += i == j
@@ -200,6 +220,38 @@ def _pair_or_wait(
         seen_at[group] = -1
     else:
         waiting[group], seen_at[group] = j, place
+
+
+@compiled
+def _list_mates(first: int, last: int, level: Level, groups: IntArray, heaviest: float, listed: Array) -> None:
+    """List the mates that suit the vertices [first, last) best, as `_best_mate` rates them, all being free; then −1."""
+    ratings = np.empty(_LISTED)
+    for i in range(first, last):
+        ratings[:], listed[i] = 0.0, -1
+        for e in range(level.indptr[i], level.indptr[i + 1]):
+            j = level.indices[e]
+            if groups[j] == groups[i] and level.masses[i] + level.masses[j] <= heaviest:
+                product = level.masses[i] * level.masses[j]
+                rating = level.rating[e] / product if product > 0 else np.inf
+                at = _LISTED
+                while at > 0 and rating > ratings[at - 1]:  # of equals the first one first
+                    at -= 1
+                for k in range(_LISTED - 1, at, -1):
+                    ratings[k], listed[i, k] = ratings[k - 1], listed[i, k - 1]
+                if at < _LISTED:
+                    ratings[at], listed[i, at] = rating, j
+
+
+@compiled
+def _first_free(listed: Array, mate: IntArray, i: int) -> int:
+    """The first of the mates listed for i that is free; i if there are no others, `_UNKNOWN` if others may be free."""
+    for k in range(_LISTED):
+        j = listed[i, k]
+        if j < 0:
+            return i
+        if mate[j] < 0:
+            return int(j)
+    return _UNKNOWN
 
 
 @compiled
@@ -315,7 +367,7 @@ def weights_between(level: Level, labels: IntArray, n_clusters: int) -> FloatArr
 
 
 @compiled
-def _induced(level: Level, members: IntArray, place: IntArray) -> tuple[IntArray, Array, FloatArray, FloatArray]:
+def induced_edges(level: Level, members: IntArray, place: IntArray) -> tuple[IntArray, Array, FloatArray, FloatArray]:
     """The edges between members, in CSR with their ratings; `place` is −1 elsewhere. Counted first, then written."""
     indptr = np.zeros(members.size + 1, np.int64)
     end = 0

@@ -19,6 +19,7 @@ Chunks go to whoever is free, so none may depend on who takes it, and nobody wai
 from __future__ import annotations
 
 import os
+import platform
 import sys
 from functools import lru_cache
 from typing import Any
@@ -40,12 +41,16 @@ NUMBERS = 3 * _APART  # whatever the pass is told besides, so many whole numbers
 _ROOM = 2 * _APART
 _SLOTS = NUMBERS + _ROOM  # from here on, one for each who may work, main's own unused
 _WAITING, _GONE, _JOINING = 0, -1, -2  # in a slot; a command is positive
-# Looks at a word that others will change: at once; then letting others have the core in between, as long as main is
-# likely to be back soon; then, asleep in between, until one who waits for a command leaves.
-_SPINS = 2000
+# Looks at a word that others will change: with a pause in between, for which a core's other thread is thankful; then
+# letting others have the core in between, as long as main is likely to be back soon; then, asleep in between, until one
+# who waits for a command leaves.
+_SPINS = 1000
 _YIELDS = 300
 _NAPS = 200
 _NAP = 50  # microseconds
+_X86: tuple[str, list[int]] = ("llvm.x86.sse2.pause", [])  # what tells a core that its thread is waiting
+_ARM: tuple[str, list[int]] = ("llvm.aarch64.hint", [1])
+_HINTS = {"x86_64": _X86, "amd64": _X86, "aarch64": _ARM, "arm64": _ARM}
 
 # ---------------------------------------------------------------- words that several threads read and write
 
@@ -98,6 +103,20 @@ if is_available():
             return builder.atomic_rmw("add", _pointer(context, builder, signature, args), one, "acq_rel")
 
         return types.int64(words, place), generate
+
+    @intrinsic
+    def _pause(typing_context: Any) -> Any:
+        """Leave the core to its other thread for some dozens of cycles, where two share one."""
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            name, numbers = _HINTS.get(platform.machine().lower(), ("", []))
+            if name:
+                kind = ir.FunctionType(ir.VoidType(), [ir.IntType(32)] * len(numbers))
+                hint = cgutils.get_or_insert_function(builder.module, kind, name)
+                builder.call(hint, [ir.Constant(ir.IntType(32), number) for number in numbers])
+            return context.get_dummy_value()
+
+        return types.void(), generate
 
     @intrinsic
     def _yield_core(typing_context: Any) -> Any:
@@ -180,6 +199,8 @@ def _wait(look: int) -> None:
         _nap()
     elif look >= _SPINS:
         _yield_core()
+    else:
+        _pause()
 
 
 # ---------------------------------------------------------------- who asks

@@ -19,20 +19,19 @@ from tautcut.graph.graph import local_order
 from tautcut.kernels.cpu.compiling import compiled
 from tautcut.kernels.cpu.crew import Crew
 from tautcut.kernels.cpu.layout import aligned, is_scattered, permuted
-from tautcut.kernels.cpu.medians import locate_medians
-from tautcut.kernels.cpu.sharing import affordable_threads, chunk_bounds, even_shares, share
+from tautcut.kernels.cpu.sharing import LIGHT, affordable_threads, chunk_bounds, even_shares, share
 from tautcut.kernels.protocol import Measures, StepSizes, gradient_norm
 from tautcut.kernels.tally import CUT, STEP, SUM_ROWS, VARIATION, Bracket
 from tautcut.problem import Problem, energy_unit
 
 # isort: off
 from tautcut.kernels.cpu.passes import (
-    ABOVE, BELOW, COLUMN_ROWS, ITERATE, MEASURE, MEDIAN, NEVER, PADDING, SIGMA, SPECIALISED, TAU, TIE, passes_for,
+    ABOVE, BELOW, COLUMN_ROWS, ITERATE, MEASURE, MEDIAN, MEDIANS, NEVER, PADDING, SIGMA, SPECIALISED, TAU, TIE,
+    passes_for,
 )  # fmt: skip
 # isort: on
 
 _SMALL = 400_000  # directed edges × columns below which handing work to threads costs more than it saves
-_LEAST_VALUES = 4_000_000  # of F for each thread that looks for medians
 _LEAST_SHARE = 150_000  # of them for each thread, so that short passes are not shared by too many
 
 # `measure` keeps the few values inside a column's bracket, and the median is selected from them.
@@ -81,6 +80,20 @@ class CpuArrays:
     told: tuple[Any, ...]  # what every pass is given
 
 
+class _OfMedians(NamedTuple):
+    """What the medians are located with, and what is found; `found` has rows of B, of medians, and of ∂B on ties."""
+
+    lam: FloatArray
+    mass: FloatArray  # m(V) / (λ + 1)
+    totals: FloatArray
+    found: FloatArray
+    missed: BoolArray
+
+    @classmethod
+    def of_columns(cls, R: int, width: int) -> _OfMedians:
+        return cls(np.zeros(R), np.zeros(R), np.zeros((SUM_ROWS, width)), np.zeros((3, R)), np.zeros(R, np.bool_))
+
+
 class RowLayout(NamedTuple):
     """The rows that an engine works on: those of a whole graph, or of a part of it, whose neighbours elsewhere follow.
 
@@ -125,6 +138,7 @@ class RowEngine:
         room = max(_CANDIDATES * SPECIALISED // max(R, SPECIALISED), _FEWEST_CANDIDATES)
         self._candidates = np.zeros((self._n_chunks, R, room), dtype)
         self._candidate_masses = np.zeros((0, 0, 0) if layout.is_even else self._candidates.shape)
+        self._of_medians = _OfMedians.of_columns(R, self._width)
         # Weights and duals of a row add up to no more than all weights, which have mean 1: so nothing overflows.
         self._largest = float(np.finfo(dtype).max) / (8.0 * (1.0 + layout.indices.size))
         work = self._indices.size * R
@@ -146,7 +160,7 @@ class RowEngine:
             self._bounds, self._indptr, self._indices, self._weights, self._pulls, self._is_fixed, *self._edges_once,
             self._masses, rows.reshape(4, -1, tile), P.reshape(-1, tile), labels, columns.reshape(-1, tile), steps,
             bracket.ends.reshape(-1, tile), self._sums.reshape(self._n_chunks, -1, tile), self._n_candidates,
-            self._candidates, self._candidate_masses,
+            self._candidates, self._candidate_masses, *self._of_medians,
         )  # fmt: skip
         return CpuArrays(
             Crew(max(min(self._n_threads, self._n_chunks), 1)), rows, buffers, P, steps, labels, columns,
@@ -215,21 +229,16 @@ class CpuKernels(RowEngine):
             chunk_bounds(graph.indptr), graph.is_uniform, graph.is_even,
         )  # fmt: skip
         super().__init__(layout, problem.lam, dtype=dtype, has_half_duals=has_half_duals, n_threads=n_threads)
-        self._median_mass = problem.median_mass / mass_unit
-        n_sharing = min(affordable_threads(problem.n_vertices * self._width, _LEAST_VALUES), problem.n_clusters)
-        self._column_shares = [problem.n_clusters * t // n_sharing for t in range(n_sharing + 1)]
+        self._of_medians.lam[:], self._of_medians.mass[:] = problem.lam, problem.median_mass / mass_unit
 
     def allocate(self, F: FloatArray) -> CpuArrays:
         return self._allocated(F if self._order is None else F[self._order])
 
     def measure(self, arrays: CpuArrays) -> Measures:
         totals, R = self._tally(arrays), self._n_columns
-        B, median, tie, missed = np.empty(R), np.empty(R), np.empty(R), np.empty(R, np.bool_)
-        share(
-            locate_medians, self._column_shares, arrays.F, self._masses, self._lam,
-            self._median_mass, arrays.bracket.ends, totals, self._n_candidates, self._candidates,
-            self._candidate_masses, B, median, tie, missed,
-        )  # fmt: skip
+        self._of_medians.totals[:] = totals
+        self._run(MEDIANS, arrays, chunks=(0, R))
+        (B, median, tie), missed = self._of_medians.found.copy(), self._of_medians.missed
         is_crowded = self._n_candidates.max(axis=0) > self._candidates.shape[2] // 2
         arrays.bracket.move(median, missed, is_crowded)
         arrays.cut = totals[CUT, :R] * self.weight_unit
@@ -259,7 +268,7 @@ def shared_product(matrix: SparseMatrix, x: FloatArray) -> FloatArray:
     """The matrix times x, by several threads."""
     product = np.empty(x.size)
     indptr = matrix.indptr.astype(np.int64)
-    share(_multiply_rows, even_shares(indptr), indptr, matrix.indices, matrix.data, x, product)
+    share(_multiply_rows, even_shares(indptr, lightness=LIGHT), indptr, matrix.indices, matrix.data, x, product)
     return product
 
 

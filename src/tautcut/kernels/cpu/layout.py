@@ -13,7 +13,7 @@ from tautcut.arrays import Array, FloatArray, IntArray
 from tautcut.graph import Graph
 from tautcut.graph.shard import Shard
 from tautcut.kernels.cpu.compiling import compiled
-from tautcut.kernels.cpu.sharing import even_shares, share
+from tautcut.kernels.cpu.sharing import LIGHT, even_shares, share
 
 _CACHE_BYTES = 2**20  # rows that fit in this, about a core's own cache, need no particular order (decision 0015)
 _NEAR = 0.05  # mean distance of neighbours, as a share of all vertices, that is near enough (decision 0015)
@@ -34,7 +34,7 @@ def is_scattered(graph: Graph | Shard, row_bytes: int) -> bool:
     n = graph.indptr.size - 1
     if graph.indices.size == 0 or n * row_bytes < _CACHE_BYTES:
         return False
-    places = even_shares(graph.indptr)
+    places = even_shares(graph.indptr, lightness=LIGHT)
     distances = np.zeros(n)
     share(_add_distances, places, graph.indptr, graph.indices, distances)
     return bool(distances.sum() >= _NEAR * n * graph.indices.size)

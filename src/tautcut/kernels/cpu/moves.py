@@ -13,13 +13,14 @@ from tautcut.arrays import Array, BoolArray, FloatArray, IntArray
 from tautcut.graph import Graph
 from tautcut.kernels.cpu.coarsening import Level
 from tautcut.kernels.cpu.compiling import compiled, inlined
-from tautcut.kernels.cpu.sharing import even_shares, share
+from tautcut.kernels.cpu.sharing import LIGHT, even_shares, share
 
 _MAX_SWEEPS = 20  # (P) falls in every sweep, so a descent ends by itself, but tiny gains could take long
+_LONG = 200_000  # directed edges of a level from which on vertices that would stay are passed over (decision 0067)
 _WIDE = 1e6  # heaviest by lightest weight, from which on sums are not trusted after weights were taken away
 _LEAST_GAIN = 1e-12  # of its cluster's term: what a move gains less is rounding, and could move a vertex to and fro
-_SMOOTHINGS = 100  # steps of the random walk with which a bisection smooths noise (decision 0012)
-_SMALLEST_SIDES = (0.1, 0.3)  # share of the mass that its smaller side has at least, drawn from here (decision 0012)
+SMOOTHINGS = 100  # steps of the random walk with which a bisection smooths noise (decision 0012)
+SMALLEST_SIDES = (0.1, 0.3)  # share of the mass that its smaller side has at least, drawn from here (decision 0012)
 
 
 class _Clusters(NamedTuple):
@@ -45,9 +46,18 @@ def descend(
     """
     moved = np.array(labels, dtype=np.int64)
     cut, masses = np.zeros(lam.size), np.zeros(lam.size)
-    is_border = np.empty(moved.size, dtype=np.bool_)
-    share(_mark_border, even_shares(level.indptr), level.indptr, level.indices, moved, is_border)
-    _sweep(level, moved, is_border, cut, masses, lam, smallest, plateau, is_wide(level))
+    bounds = (lam, smallest, float(plateau))
+    if level.indices.size < _LONG:
+        descend_alone(level, moved, cut, masses, *bounds, is_wide(level))
+        return moved, cut, masses
+    is_border, is_afresh = _border(level, moved), is_wide(level)
+    _add_up_border(level, moved, cut, masses, is_border)
+    n_left, n_moves = _MAX_SWEEPS, 1
+    while n_moves and n_left:
+        is_active = is_border.copy()
+        share(_look_ahead, _light_shares(level), level, moved, is_active, cut, masses, *bounds)
+        n_left, n_moves = _sweep_active(level, moved, is_border, is_active, cut, masses, *bounds, is_afresh, n_left)
+    _add_up_border(level, moved, cut, masses, is_border)
     return moved, cut, masses
 
 
@@ -59,10 +69,19 @@ def descend_part(
     Vertices of other parts, which the level has without edges, are fixed: no cut changes but by what moves here.
     """
     moved, cut, masses = np.array(labels, dtype=np.int64), cut.copy(), masses.copy()
-    is_border = np.empty(moved.size, dtype=np.bool_)
-    share(_mark_border, even_shares(level.indptr), level.indptr, level.indices, moved, is_border)
-    _sweep_part(level, moved, is_border, cut, masses, lam, smallest)
+    _sweep_part(level, moved, _border(level, moved), cut, masses, lam, smallest)
     return moved, cut, masses
+
+
+def _border(level: Level, labels: IntArray) -> BoolArray:
+    """The vertices that have a neighbour in another cluster."""
+    is_border = np.empty(labels.size, dtype=np.bool_)
+    share(_mark_border, _light_shares(level), level.indptr, level.indices, labels, is_border)
+    return is_border
+
+
+def _light_shares(level: Level) -> IntArray:
+    return even_shares(level.indptr, lightness=LIGHT)
 
 
 def settle(graph: Graph, labels: IntArray, pull: FloatArray, is_fixed: BoolArray) -> IntArray:
@@ -82,11 +101,11 @@ def bisect(level: Level, *, rng: np.random.Generator) -> BoolArray:
     A random walk smooths noise along the edges, and the order that this gives is cut where the cut is lowest for the
     mass of the smaller side.
     """
-    smallest = rng.uniform(*_SMALLEST_SIDES)
-    x = _smoothed(level, rng.standard_normal(level.n_vertices), _SMOOTHINGS)
+    smallest = rng.uniform(*SMALLEST_SIDES)
+    x = smoothed(level, rng.standard_normal(level.n_vertices), SMOOTHINGS)
     order = np.argsort(x, kind="stable")
     is_before = np.zeros(level.n_vertices, dtype=np.bool_)
-    is_before[order[: _lowest_cut(level, order, smallest)]] = True
+    is_before[order[: lowest_cut(level, order, smallest)]] = True
     return is_before
 
 
@@ -116,7 +135,7 @@ def _settle(
 
 
 @compiled
-def _smoothed(level: Level, noise: FloatArray, steps: int) -> FloatArray:
+def smoothed(level: Level, noise: FloatArray, steps: int) -> FloatArray:
     """The noise after so many steps of a random walk: it tends to the slowest modes, which change little along edges.
 
     The walk stays where it is every other time, or it would alternate on a bipartite graph. Its constant mode, the
@@ -144,7 +163,7 @@ def _smoothed(level: Level, noise: FloatArray, steps: int) -> FloatArray:
 
 
 @compiled
-def _lowest_cut(level: Level, order: IntArray, smallest: float) -> int:
+def lowest_cut(level: Level, order: IntArray, smallest: float) -> int:
     """How many vertices of this order to cut off, so that the cut is lowest for the mass of its smaller side.
 
     That side has at least this share of the mass, if there is such a place; else the cut is in the middle.
@@ -211,6 +230,53 @@ def _mark_border(
 
 
 @compiled
+def descend_alone(
+    level: Level, labels: IntArray, cut: FloatArray, masses: FloatArray, lam: FloatArray, smallest: FloatArray,
+    plateau: float, is_afresh: bool,
+) -> None:  # fmt: skip
+    """`descend` on one thread, and for compiled code. Overwrites labels, cut and masses."""
+    is_border = np.empty(labels.size, np.bool_)
+    _mark_border(0, labels.size, level.indptr, level.indices, labels, is_border)
+    _sweep(level, labels, is_border, cut, masses, lam, smallest, plateau, is_afresh)
+
+
+@compiled
+def _look_ahead(
+    first: int, last: int, level: Level, labels: IntArray, is_active: BoolArray, cut: FloatArray, masses: FloatArray,
+    lam: FloatArray, smallest: FloatArray, plateau: float,
+) -> None:  # fmt: skip
+    """Let those of the vertices [first, last) rest that would stay in their clusters as things are.
+
+    It overwrites their `is_active` and nothing else, so that several threads may look at the same time. Most of a
+    border rests; what a sweep then does one vertex after the other is little more than the moves.
+    """
+    clusters = _Clusters(cut, masses, lam, masses.sum(), plateau)
+    towards, touched = np.zeros(cut.size), np.empty(cut.size, np.int64)
+    for i in range(first, last):
+        own = labels[i]
+        if not is_active[i] or level.is_fixed[i] or masses[own] - level.masses[i] < smallest[own]:
+            is_active[i] = False
+            continue
+        n_touched = _gather(level, labels, i, towards, touched)
+        is_active[i] = _best_move(level, clusters, i, own, towards, touched, n_touched) != own
+        for t in range(n_touched):
+            towards[touched[t]] = 0.0
+
+
+@compiled
+def _sweep_active(
+    level: Level, labels: IntArray, is_border: BoolArray, is_active: BoolArray, cut: FloatArray, masses: FloatArray,
+    lam: FloatArray, smallest: FloatArray, plateau: float, is_afresh: bool, n_left: int,
+) -> tuple[int, int]:  # fmt: skip
+    """`_move_active` for Python, which cannot make the record of clusters."""
+    clusters = _Clusters(cut, masses, lam, masses.sum(), plateau)
+    left_and_moves: tuple[int, int] = _move_active(
+        level, labels, is_border, is_active, clusters, smallest, is_afresh, n_left
+    )
+    return left_and_moves
+
+
+@compiled
 def _sweep(
     level: Level, labels: IntArray, is_border: BoolArray, cut: FloatArray, masses: FloatArray, lam: FloatArray,
     smallest: FloatArray, plateau: float, is_afresh: bool,
@@ -244,12 +310,26 @@ def _move_vertices(
     level: Level, labels: IntArray, is_border: BoolArray, clusters: _Clusters, smallest: FloatArray, is_afresh: bool
 ) -> None:
     """The sweeps of `_sweep`: overwrites labels, and the cuts and masses of the clusters by what moves change them."""
+    n_left, n_moves = _MAX_SWEEPS, 1
+    while n_moves > 0 and n_left > 0:
+        is_active = is_border.copy()
+        n_left, n_moves = _move_active(level, labels, is_border, is_active, clusters, smallest, is_afresh, n_left)
+
+
+@compiled
+def _move_active(
+    level: Level, labels: IntArray, is_border: BoolArray, is_active: BoolArray, clusters: _Clusters,
+    smallest: FloatArray, is_afresh: bool, n_left: int,
+) -> tuple[int, int]:  # fmt: skip
+    """Sweeps over active vertices, at most `n_left`, until one in which nothing moves; how many are left then, and how
+    many vertices moved. Overwrites what `_move_vertices` does.
+    """
     cut, masses = clusters.cut, clusters.masses
     towards = np.zeros(cut.size)  # weight from the vertex at hand to each cluster
     touched = np.empty(cut.size, np.int64)  # the clusters where it is not zero
-    is_active = is_border.copy()
-    is_full = True
-    for _ in range(_MAX_SWEEPS):
+    n_moved = 0
+    while n_left > 0:
+        n_left -= 1
         n_moves = 0
         for i in range(labels.size):
             if not is_active[i] or level.is_fixed[i]:
@@ -270,12 +350,11 @@ def _move_vertices(
             for t in range(n_touched):
                 towards[touched[t]] = 0.0
         if n_moves == 0:
-            if is_full:
-                break
-            is_active[:] = is_border
-        elif is_afresh:
+            break
+        n_moved += n_moves
+        if is_afresh:
             _add_up_border(level, labels, cut, masses, is_border)
-        is_full = n_moves == 0
+    return n_left, n_moved
 
 
 @inlined

@@ -1,7 +1,7 @@
-"""The two fused passes of the Numba engine over the vertices: one inner iteration, and one look at F. Up to
-`SPECIALISED` clusters a row of F lives in registers, and the passes are compiled for its lanes; beyond, one pair of
-passes serves all, tile by tile of a row. This module owns the rows of the small tables that passes read and fill; it
-decides nothing.
+"""The fused passes of the Numba engine over the vertices: one inner iteration, and one look at F, from which medians
+follow. Up to `SPECIALISED` clusters a row of F lives in registers, and the passes are compiled for its lanes; beyond,
+one pair of passes serves all, tile by tile of a row. This module owns the rows of the small tables that passes read and
+fill; it decides nothing.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from tautcut.arrays import Array, BoolArray, FloatArray, IntArray
 from tautcut.kernels.cpu.compiling import compiled, inlined
 from tautcut.kernels.cpu.crew import NUMBERS, begin, finish, take
+from tautcut.kernels.cpu.medians import locate_medians
 
 # isort: off
 from tautcut.kernels.cpu.rows import (
@@ -47,6 +48,7 @@ COLUMN_ROWS = 7
 # and the chunk to stop before.
 ITERATE = 1
 MEASURE = 2
+MEDIANS = 3  # after MEASURE: a column is a chunk
 NOW = 0
 NEXT = 1
 BAR = 2
@@ -56,7 +58,7 @@ END = 5
 
 
 class Passes(NamedTuple):
-    """The passes, ITERATE and MEASURE in one, and the rows that they take: `width` values each, seen in runs of `tile`.
+    """The passes, all commands in one, and the rows that they take: `width` values each, seen in runs of `tile`.
 
     An array of rows goes to them as one of tiles, of shape (…, tile): where rows are no longer than a tile, as it is.
     """
@@ -118,9 +120,11 @@ def _specialised_pass(width: int, has_unit_weights: bool, has_masses: bool, one:
         me: int, words: IntArray, bounds: IntArray, indptr: IntArray, indices: Array, weights: Array, pulls: Array,
         is_fixed: BoolArray, once_indptr: IntArray, once_indices: Array, once_weights: Array, masses: FloatArray,
         rows: Array, P: Array, labels: Array, columns: Array, steps: Array, bracket: Array, sums: FloatArray,
-        n_candidates: IntArray, candidates: Array, candidate_masses: FloatArray,
+        n_candidates: IntArray, candidates: Array, candidate_masses: FloatArray, lam: FloatArray,
+        median_mass: FloatArray, totals: FloatArray, medians: FloatArray, missed: BoolArray,
     ) -> None:  # fmt: skip
-        """ITERATE, one inner iteration of Algorithm 1, or MEASURE, one look at F; a crew runs it, chunk by chunk.
+        """ITERATE, one inner iteration of Algorithm 1, or MEASURE, one look at F, or MEDIANS, what follows from it; a
+        crew runs it, chunk by chunk.
 
         ITERATE: p ← clip(p + σ c w (f̄_i − f̄_j)); f ← proj((f − τ c Σ w p + τ g) / (1 + τ)); f̄ ← f + θ (f − f_old).
         The argmax of f, its lowest index first, is taken while f is in registers.
@@ -173,6 +177,14 @@ def _specialised_pass(width: int, has_unit_weights: bool, has_masses: bool, one:
                         store(F_bar_next, i, f + thetas * (f - f_old))
                         labels[i] = first_largest(f + padding)
                     chunk = take(words)
+            elif command == MEDIANS:
+                column = take(words)
+                while column < end_chunk:
+                    locate_medians(
+                        column, column + 1, F, masses, lam, median_mass, bracket, totals, n_candidates, candidates,
+                        candidate_masses, medians[0], medians[1], medians[2], missed,
+                    )  # fmt: skip
+                    column = take(words)
             else:
                 low, high = load(bracket, LOW, width), load(bracket, HIGH, width)
                 nothing, ones = full(zero, width), full(one, width)
@@ -270,7 +282,8 @@ def _tiled_pass(tile: int, has_unit_weights: bool, has_masses: bool, one: Any) -
         me: int, words: IntArray, bounds: IntArray, indptr: IntArray, indices: Array, weights: Array, pulls: Array,
         is_fixed: BoolArray, once_indptr: IntArray, once_indices: Array, once_weights: Array, masses: FloatArray,
         rows: Array, P: Array, labels: Array, columns: Array, steps: Array, bracket: Array, sums: FloatArray,
-        n_candidates: IntArray, candidates: Array, candidate_masses: FloatArray,
+        n_candidates: IntArray, candidates: Array, candidate_masses: FloatArray, lam: FloatArray,
+        median_mass: FloatArray, totals: FloatArray, medians: FloatArray, missed: BoolArray,
     ) -> None:  # fmt: skip
         """As the specialised passes.
 
@@ -338,6 +351,15 @@ def _tiled_pass(tile: int, has_unit_weights: bool, has_masses: bool, one: Any) -
                                 best, place = highest, t * tile + first_largest(f)
                         labels[i] = place
                     chunk = take(words)
+            elif command == MEDIANS:
+                whole_rows, ends = F.reshape(labels.size, -1), bracket.reshape(2, -1)
+                column = take(words)
+                while column < end_chunk:
+                    locate_medians(
+                        column, column + 1, whole_rows, masses, lam, median_mass, ends, totals, n_candidates,
+                        candidates, candidate_masses, medians[0], medians[1], medians[2], missed,
+                    )  # fmt: skip
+                    column = take(words)
             else:
                 n_tiles = bracket.shape[0] // 2
                 nothing, ones, blank = full(zero, tile), full(one, tile), full(0.0, tile)
