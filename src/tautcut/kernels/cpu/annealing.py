@@ -13,7 +13,7 @@ import numpy as np
 
 from tautcut.arrays import FloatArray, IntArray
 from tautcut.kernels.cpu.coarsening import Level
-from tautcut.kernels.cpu.compiling import absorbed, compiled
+from tautcut.kernels.cpu.compiling import absorbed, bare, compiled
 from tautcut.kernels.cpu.moves import add_up, is_wide
 
 _EPOCHS = 64  # temperatures of a run, each a constant factor below the one before
@@ -126,7 +126,7 @@ def _tabu(
     add_up(level, labels, cut, masses)
 
 
-@absorbed
+@bare
 def _best_move(
     level: Level, s: _State, banned_until: IntArray, step: int, lowest: float, scales: FloatArray, random: Any
 ) -> tuple[int, int]:
@@ -180,14 +180,14 @@ def _begun(
     return state
 
 
-@compiled
+@bare
 def _set_plateau(s: _State, plateau: float) -> None:
     for r in range(s.lam.size):
         s.peaks[r] = plateau * s.whole * s.lam[r] / (1.0 + s.lam[r])
         s.terms[r] = _term(s, r, s.cut[r], s.masses[r])
 
 
-@compiled
+@bare
 def _book(level: Level, s: _State) -> None:
     """Add up what the labels imply, whatever was booked before."""
     s.cut[:], s.towards[:], s.foreign[:], s.place[:], s.counted[0] = 0.0, 0.0, 0, -1, 0
@@ -232,7 +232,7 @@ def _cool(level: Level, s: _State, hot: float, cold: float, work: int, seed: int
             _book_again(level, s)
 
 
-@absorbed
+@bare
 def _propose(level: Level, s: _State, temperature: float, least: float, random: Any) -> tuple[int, int]:
     """Draw a move or a swap and do it if it is accepted; what it cost, and whether (P) changed."""
     u, cost = _uniform(random), 1
@@ -292,7 +292,7 @@ def _is_accepted(change: float, temperature: float, random: Any) -> bool:
     return change < _HOPELESS * temperature and _uniform(random) < np.exp(-change / temperature)
 
 
-@compiled
+@bare
 def _fill(level: Level, s: _State) -> None:
     """Give each cluster below its smallest size the vertices that raise (P) least."""
     for r in range(s.lam.size):
@@ -314,7 +314,7 @@ def _fill(level: Level, s: _State) -> None:
             _transfer(level, s, best, r)
 
 
-@compiled
+@bare
 def _quench(level: Level, s: _State, is_afresh: bool) -> None:
     """Move single vertices, each to the cluster that lowers (P) most, until none does."""
     for _ in range(_MAX_SWEEPS):
@@ -339,7 +339,7 @@ def _quench(level: Level, s: _State, is_afresh: bool) -> None:
             break
 
 
-@compiled
+@bare
 def _least_change(s: _State) -> float:
     """What counts as a change of (P) at all."""
     return float(_ROUNDING * s.terms.sum())
@@ -359,7 +359,7 @@ def _change(s: _State, a: int, b: int, cut_a: float, cut_b: float, shift: float)
     return float(after - s.terms[a] - s.terms[b])
 
 
-@compiled
+@bare
 def _edge(level: Level, i: int, j: int) -> float:
     """The weight of the edge between i and j, 0 if there is none. A scan: coarse levels are not sorted."""
     if level.indptr[j + 1] - level.indptr[j] < level.indptr[i + 1] - level.indptr[i]:
@@ -370,7 +370,7 @@ def _edge(level: Level, i: int, j: int) -> float:
     return 0.0
 
 
-@compiled
+@bare
 def _transfer(level: Level, s: _State, i: int, b: int) -> None:
     """Move vertex i to cluster b and book it."""
     a, degree, mass = s.labels[i], level.degrees[i], level.masses[i]
