@@ -11,17 +11,20 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from tautcut.arrays import FloatArray, IntArray
-from tautcut.kernels.cpu.annealing import anneal, tabu
+from tautcut.kernels.cpu.annealing import anneal
 from tautcut.kernels.cpu.coarsening import Level, contract_matching, contract_pieces, induced, weights_between
 from tautcut.kernels.cpu.moves import bisect
+from tautcut.kernels.cpu.tabu import tabu
 from tautcut.problem import Partition, Problem, balanced_terms
 from tautcut.search.cycles import VCycles, pockets
+from tautcut.search.plan import SMALL
 from tautcut.search.population import clusters_to_merge_and_split, is_better
 
 _LEAST_WORK = 20_000  # of one annealing,
 _WORK_OF_VERTEX = 20  # or this for each vertex
 _TABU_OF_VERTEX = 2_500  # work of the tabu search that follows, for each vertex,
-_MOST_TABU = 500_000  # but no more than this: about as long as an annealing of 50,000 steps
+_MOST_TABU = 500_000  # but no more than this,
+_MOST_TABU_OF_LARGE = 1_000_000  # or this where there are more than 2,000 vertices, whose borders are long
 _BANS = (0.02, 0.25)  # shares of the borders for which a vertex may not go back, drawn anew each time
 _LONG = 6  # times as much for a start from nothing
 _COLD = 0.02  # where annealing ends, of where it began
@@ -40,7 +43,7 @@ class Annealing:
         self._are_alike = bool(np.ptp(problem.lam) == 0 and np.ptp(smallest) == 0)
         n = problem.n_vertices
         self._work = max(_LEAST_WORK, _WORK_OF_VERTEX * n)
-        self._tabu_work = min(_TABU_OF_VERTEX * n, _MOST_TABU)
+        self._tabu_work = min(_TABU_OF_VERTEX * n, _MOST_TABU if n <= SMALL else _MOST_TABU_OF_LARGE)
         self.patience = int(np.clip(_PATIENCE[0] * _MOST_TABU / self._tabu_work, *_PATIENCE))
 
     def start(self, number: int, rng: np.random.Generator) -> Partition:

@@ -27,6 +27,8 @@ _BELIEVED_SHARE = 0.25  # of all starts so far: so many at the lowest (P) are en
 _EASY_SHARE = 0.5  # of them: a few children then have to confirm it, and not as many as when starts disagree
 _FEWER = 4  # times fewer children of V-cycles than on large graphs, since tabu search follows
 _CONFIRMED = 8  # children that have to confirm it
+_SETTLED = 10  # children that have come to a population's lowest (P) again, and
+_SETTLED_SHARE = 0.4  # of those since it was found: it then has settled, and need not be given all its patience
 
 
 class SmallSearcher:
@@ -91,16 +93,19 @@ class SmallSearcher:
     def _bred(
         self, population: Population, n_children: int, patience: int, rng: np.random.Generator
     ) -> Iterator[Found]:
-        """Children a generation at a time, until so many in a row have not helped; few, where the starts agree."""
-        lowest, n_stale = population[0], 0
+        """Children a generation at a time, until so many in a row have not helped; fewer where many find it again."""
+        lowest, n_stale, n_again = population[0], 0, 0
         is_easy = population.share_of_best() >= _EASY_SHARE
         for begin in range(0, n_children, _GENERATION):
             generators = rng.spawn(min(_GENERATION, n_children - begin))
-            yield from map(Found, in_threads(partial(self._annealing.child, _distinct(population)), generators))
+            for child in in_threads(partial(self._annealing.child, _distinct(population)), generators):
+                n_again += is_same(child, lowest)
+                yield Found(child)
             n_stale += len(generators)
             if not is_same(population[0], lowest):
-                lowest, n_stale, is_easy = population[0], 0, False
-            if n_stale >= patience or (is_easy and n_stale >= _CONFIRMED):
+                lowest, n_stale, n_again, is_easy = population[0], 0, 0, False
+            has_settled = n_again >= max(_SETTLED, _SETTLED_SHARE * n_stale) or (is_easy and n_stale >= _CONFIRMED)
+            if has_settled or n_stale >= patience:
                 return
 
     def refine(self, partition: Partition, *, rng: np.random.Generator) -> Partition:

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from strategies import planted_graph, problems, random_graph
 from tautcut.graph import Graph
 from tautcut.kernels.cpu import moves, sharing
-from tautcut.kernels.cpu.annealing import anneal, tabu
+from tautcut.kernels.cpu.annealing import anneal
 from tautcut.kernels.cpu.coarsening import finest_level
 from tautcut.kernels.cpu.moves import bisect, descend
+from tautcut.kernels.cpu.tabu import SHORT, tabu
 from tautcut.problem import Problem, cuts
 
 
@@ -124,13 +125,13 @@ def test_both_sides_of_a_bisection_have_a_vertex(n, n_edges, seed):
 # ---------------------------------------------------------------- tabu search
 
 
-@given(problems(has_labels=True), st.data())
-def test_a_tabu_search_never_ends_higher_and_keeps_what_is_fixed(problem, data):
+@given(problems(has_labels=True), st.sampled_from([0, SHORT]), st.data())
+def test_a_tabu_search_never_ends_higher_and_keeps_what_is_fixed(problem, short, data):
     labels = draw_labels(problem, data)
     level = finest_level(problem.graph, problem.is_labelled)
     smallest = np.array([data.draw(st.integers(0, 3)) for _ in range(problem.n_clusters)], dtype=float)
     smallest = np.minimum(smallest, problem.partition(labels).masses)
-    moved, cut, masses = tabu(level, labels, problem.lam, smallest, ban=0.1, work=2_000, seed=1)
+    moved, cut, masses = tabu(level, labels, problem.lam, smallest, ban=0.1, work=2_000, seed=1, short=short)
     found = problem.partition(moved)
     assert found.energy <= problem.partition(labels).energy * (1 + 1e-9)
     np.testing.assert_allclose(cut, cuts(problem.graph, moved, problem.n_clusters), atol=1e-9)
@@ -140,20 +141,21 @@ def test_a_tabu_search_never_ends_higher_and_keeps_what_is_fixed(problem, data):
     assert improving_moves(problem, moved, smallest) == []
 
 
+@pytest.mark.parametrize("short", [0, SHORT], ids=["buckets", "looks"])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_tabu_search_leaves_what_single_moves_do_not(seed):
+def test_a_tabu_search_leaves_what_single_moves_do_not(seed, short):
     problem = Problem(random_graph(80, 200, seed=seed), 4)
     level = finest_level(problem.graph, problem.is_labelled)
     labels, smallest = np.random.default_rng(seed).integers(0, 4, 80), np.full(4, 5.0)
     settled, _, _ = descend(level, labels, problem.lam, smallest)
-    walked, _, _ = tabu(level, settled, problem.lam, smallest, ban=0.1, work=100_000, seed=seed)
+    walked, _, _ = tabu(level, settled, problem.lam, smallest, ban=0.1, work=100_000, seed=seed, short=short)
     assert problem.partition(walked).energy < problem.partition(settled).energy
 
 
 # ---------------------------------------------------------------- weights of very different sizes
 
 
-@pytest.mark.parametrize("search", ["descend", "anneal", "tabu"])
+@pytest.mark.parametrize("search", ["descend", "anneal", "looks", "buckets"])
 def test_cuts_of_very_different_weights_are_those_of_the_labels(search):
     rng = np.random.default_rng(0)
     edges = [(i, j) for i in range(40) for j in range(i)]
@@ -165,6 +167,8 @@ def test_cuts_of_very_different_weights_are_those_of_the_labels(search):
     elif search == "anneal":
         found, cut, _ = anneal(level, labels, lam, smallest, hot=1.0, cold=0.01, work=20_000, seed=1)
     else:
-        found, cut, _ = tabu(level, labels, lam, smallest, ban=0.1, work=20_000, seed=1)
+        found, cut, _ = tabu(
+            level, labels, lam, smallest, ban=0.1, work=20_000, seed=1, short=SHORT * (search == "looks")
+        )
     np.testing.assert_allclose(cut, cuts(graph, found, 3), rtol=1e-12)
     assert (cut > 0).all()

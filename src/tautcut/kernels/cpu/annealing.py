@@ -1,8 +1,7 @@
 """Simulated annealing of a hard partition: moves of single vertices, and swaps of two, that may raise (P) while it is
-warm. On a coarse level a vertex stands for a group, so that groups move at once. And tabu search: always the best move,
-even if it raises (P), but none back to where a vertex has just been. Compiled with Numba; the draws come from the seed
-alone, so the same input gives the same answer on any number of threads. What to search, and for how long, is decided
-elsewhere.
+warm. On a coarse level a vertex stands for a group, so that groups move at once. Compiled with Numba; the draws come
+from the seed alone, so the same input gives the same answer on any number of threads. What to search, and for how long,
+is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import numpy as np
 
 from tautcut.arrays import FloatArray, IntArray
 from tautcut.kernels.cpu.coarsening import Level
-from tautcut.kernels.cpu.compiling import absorbed, compiled
+from tautcut.kernels.cpu.compiling import absorbed, bare, compiled
 from tautcut.kernels.cpu.moves import add_up, is_wide
 
 _EPOCHS = 64  # temperatures of a run, each a constant factor below the one before
@@ -24,13 +23,9 @@ _HOPELESS = 30.0  # temperatures by which a move may raise (P) at most: e⁻³�
 _FREE_LOOKS = 64  # at edges of one vertex: those of a hub, of which there are more, count as work
 _ROUNDING = 1e-11  # of the energy: a change that is smaller is none
 _MAX_SWEEPS = 100  # of the last descent, which ends by itself
-_MOST_LOOKS = 500  # at vertices of a border for one move of a tabu search; on longer borders some are looked at
-_WORK_OF_STEP = 20  # looks that last as long as what a step takes beside them
-_SHORTEST_BAN = 5  # moves for which a vertex may not go back, on the shortest border
-_VARIED_BAN = 10  # and up to so many more, by chance: searches would go round in circles
 
 
-class _State(NamedTuple):
+class State(NamedTuple):
     """A partition of a level with what moves need to know; compiled code makes it, and overwrites its arrays."""
 
     labels: IntArray
@@ -66,111 +61,29 @@ def anneal(
     return moved, cut, masses
 
 
-def tabu(
-    level: Level, labels: IntArray, lam: FloatArray, smallest: FloatArray, *, ban: float, work: int, seed: int
-) -> tuple[IntArray, FloatArray, FloatArray]:
-    """The lowest partition on a walk of best moves, never higher in (P); labels, cuts, masses.
-
-    Each step moves the vertex of a border that lowers (P) most, or raises it least; it may not go back for as many
-    steps as the share `ban` of the borders' vertices, unless that leads lower than ever. `work` bounds the vertices
-    looked at, the steps and the edges of those that move, together. Sizes and fixed vertices are kept as in `anneal`.
-    """
-    moved = np.array(labels, dtype=np.int64)
-    cut, masses = np.zeros(lam.size), np.zeros(lam.size)
-    _tabu(level, moved, cut, masses, lam, smallest, float(ban), int(work), int(seed), is_wide(level))
-    return moved, cut, masses
-
-
 @compiled
 def _anneal(
     level: Level, labels: IntArray, cut: FloatArray, masses: FloatArray, lam: FloatArray, smallest: FloatArray,
     hot: float, cold: float, plateau: float, work: int, seed: int, is_afresh: bool,
 ) -> None:  # fmt: skip
     """Overwrites labels, cut and masses. `is_afresh` makes sums anew each time that it is colder."""
-    state = _begun(level, labels, cut, masses, lam, smallest)
+    state = begun(level, labels, cut, masses, lam, smallest)
     if hot > 0:
         _set_plateau(state, plateau)
         _cool(level, state, hot, cold, work, seed, is_afresh)
         _set_plateau(state, 1.0)
-    _quench(level, state, is_afresh)
+    quench(level, state, is_afresh)
     add_up(level, labels, cut, masses)
 
 
 @compiled
-def _tabu(
-    level: Level, labels: IntArray, cut: FloatArray, masses: FloatArray, lam: FloatArray, smallest: FloatArray,
-    ban: float, work: int, seed: int, is_afresh: bool,
-) -> None:  # fmt: skip
-    """Overwrites labels, cut and masses. `is_afresh` makes sums anew, once for as many steps as there are vertices."""
-    s = _begun(level, labels, cut, masses, lam, smallest)
-    random, best, lowest = generator(seed), labels.copy(), s.terms.sum()
-    banned_until, scales = np.zeros(s.towards.shape, np.int64), np.empty((2, lam.size))
-    step, spent = 0, 0
-    while spent < work and s.counted[0] > 0:
-        step += 1
-        i, b = _best_move(level, s, banned_until, step, lowest, scales, random)
-        spent += min(s.counted[0], _MOST_LOOKS) + _WORK_OF_STEP
-        if i < 0:
-            continue
-        spent += level.indptr[i + 1] - level.indptr[i]
-        length = _SHORTEST_BAN + ban * s.counted[0] + below(random, _VARIED_BAN)
-        banned_until[i, s.labels[i]] = step + np.int64(length)
-        _transfer(level, s, i, b)
-        if is_afresh and step % labels.size == 0:
-            _book_again(level, s)
-        if s.terms.sum() < lowest - _least_change(s):
-            best[:], lowest = labels, s.terms.sum()
-    labels[:] = best
-    _book_again(level, s)
-    _quench(level, s, is_afresh)
-    add_up(level, labels, cut, masses)
-
-
-@absorbed
-def _best_move(
-    level: Level, s: _State, banned_until: IntArray, step: int, lowest: float, scales: FloatArray, random: Any
-) -> tuple[int, int]:
-    """The allowed move of a border vertex to a neighbour's cluster that changes (P) for the best; −1 if there is none.
-
-    One of equals, by chance. A move that leads below `lowest` is allowed always. Overwrites `scales`: of each term,
-    when the cluster has lost or won a vertex of the mass that most have, to divide once for all of them.
-    """
-    usual = level.masses[0]
-    for r in range(s.lam.size):
-        scales[0, r], scales[1, r] = _term(s, r, 1.0, s.masses[r] - usual), _term(s, r, 1.0, s.masses[r] + usual)
-    whence, where, fall, n_equal = -1, -1, np.inf, 0
-    now, least = s.terms.sum(), _least_change(s)
-    n_looks = min(s.counted[0], _MOST_LOOKS)
-    k = below(random, s.counted[0]) if n_looks < s.counted[0] else 0
-    for _ in range(n_looks):
-        i = s.border[k]
-        k = k + 1 if k + 1 < s.counted[0] else 0
-        a, mass = s.labels[i], level.masses[i]
-        if level.is_fixed[i] or s.masses[a] - mass < s.smallest[a]:
-            continue
-        scale = scales[0, a] if mass == usual else _term(s, a, 1.0, s.masses[a] - mass)
-        left = scale * (s.cut[a] + 2 * s.towards[i, a] - level.degrees[i]) - s.terms[a]
-        for b in range(s.lam.size):
-            if b == a or s.towards[i, b] <= 0:
-                continue
-            scale = scales[1, b] if mass == usual else _term(s, b, 1.0, s.masses[b] + mass)
-            change = left + scale * (s.cut[b] + level.degrees[i] - 2 * s.towards[i, b]) - s.terms[b]
-            if change > fall + least or (banned_until[i, b] > step and now + change >= lowest - least):
-                continue
-            n_equal = n_equal + 1 if change >= fall - least else 1
-            if n_equal == 1 or below(random, n_equal) == 0:
-                whence, where, fall = i, b, change
-    return whence, where
-
-
-@compiled
-def _begun(
+def begun(
     level: Level, labels: IntArray, cut: FloatArray, masses: FloatArray, lam: FloatArray, smallest: FloatArray
-) -> _State:
+) -> State:
     """The state of these labels, which it changes only where a cluster is too small."""
     n = labels.size
     add_up(level, labels, cut, masses)
-    state = _State(
+    state = State(
         labels, cut, masses, lam, smallest, np.zeros((n, lam.size)), np.zeros(n, np.int64), np.empty(n, np.int64),
         np.full(n, -1, np.int64), np.zeros(1, np.int64), masses.sum(), np.empty(lam.size), np.empty(lam.size),
     )  # fmt: skip
@@ -180,15 +93,15 @@ def _begun(
     return state
 
 
-@compiled
-def _set_plateau(s: _State, plateau: float) -> None:
+@bare
+def _set_plateau(s: State, plateau: float) -> None:
     for r in range(s.lam.size):
         s.peaks[r] = plateau * s.whole * s.lam[r] / (1.0 + s.lam[r])
-        s.terms[r] = _term(s, r, s.cut[r], s.masses[r])
+        s.terms[r] = term(s, r, s.cut[r], s.masses[r])
 
 
-@compiled
-def _book(level: Level, s: _State) -> None:
+@bare
+def _book(level: Level, s: State) -> None:
     """Add up what the labels imply, whatever was booked before."""
     s.cut[:], s.towards[:], s.foreign[:], s.place[:], s.counted[0] = 0.0, 0.0, 0, -1, 0
     for i in range(s.labels.size):
@@ -203,16 +116,16 @@ def _book(level: Level, s: _State) -> None:
 
 
 @compiled
-def _book_again(level: Level, s: _State) -> None:
+def book_again(level: Level, s: State) -> None:
     """Add up afresh what moves have added to and taken from: taken away, heavy edges leave rounding behind."""
     _book(level, s)
     add_up(level, s.labels, s.cut, s.masses)
     for r in range(s.lam.size):
-        s.terms[r] = _term(s, r, s.cut[r], s.masses[r])
+        s.terms[r] = term(s, r, s.cut[r], s.masses[r])
 
 
 @compiled
-def _cool(level: Level, s: _State, hot: float, cold: float, work: int, seed: int, is_afresh: bool) -> None:
+def _cool(level: Level, s: State, hot: float, cold: float, work: int, seed: int, is_afresh: bool) -> None:
     """The annealing proper; it ends early once it has frozen."""
     random = generator(seed)
     mean_lam = s.lam.mean()
@@ -220,7 +133,7 @@ def _cool(level: Level, s: _State, hot: float, cold: float, work: int, seed: int
     factor = (cold / hot) ** (1.0 / (_EPOCHS - 1))
     temperature = hot * unit
     for epoch in range(_EPOCHS):
-        spent, n_changes, least = 0, 0, _least_change(s)
+        spent, n_changes, least = 0, 0, least_change(s)
         while spent < work // _EPOCHS:
             cost, is_change = _propose(level, s, temperature, least, random)
             spent += cost
@@ -229,11 +142,11 @@ def _cool(level: Level, s: _State, hot: float, cold: float, work: int, seed: int
         if n_changes == 0 and epoch > _EPOCHS // 4:
             break
         if is_afresh:
-            _book_again(level, s)
+            book_again(level, s)
 
 
-@absorbed
-def _propose(level: Level, s: _State, temperature: float, least: float, random: Any) -> tuple[int, int]:
+@bare
+def _propose(level: Level, s: State, temperature: float, least: float, random: Any) -> tuple[int, int]:
     """Draw a move or a swap and do it if it is accepted; what it cost, and whether (P) changed."""
     u, cost = uniform(random), 1
     is_anywhere = u < _ANYWHERE or s.counted[0] == 0
@@ -258,7 +171,7 @@ def _propose(level: Level, s: _State, temperature: float, least: float, random: 
         change = _change(s, a, b, cut_a, cut_b, mass)
         if not _is_accepted(change, temperature, random):
             return cost, 0
-        _transfer(level, s, i, b)
+        transfer(level, s, i, b)
         return cost + level.indptr[i + 1] - level.indptr[i], int(abs(change) > least)
     j = -1
     for _ in range(_TRIES):
@@ -278,8 +191,8 @@ def _propose(level: Level, s: _State, temperature: float, least: float, random: 
     change = _change(s, a, b, cut_a, cut_b, mass - back)
     if not _is_accepted(change, temperature, random):
         return cost, 0
-    _transfer(level, s, i, b)
-    _transfer(level, s, j, a)
+    transfer(level, s, i, b)
+    transfer(level, s, j, a)
     cost += level.indptr[i + 1] - level.indptr[i] + level.indptr[j + 1] - level.indptr[j]
     return cost, int(abs(change) > least)
 
@@ -292,8 +205,8 @@ def _is_accepted(change: float, temperature: float, random: Any) -> bool:
     return change < _HOPELESS * temperature and uniform(random) < np.exp(-change / temperature)
 
 
-@compiled
-def _fill(level: Level, s: _State) -> None:
+@bare
+def _fill(level: Level, s: State) -> None:
     """Give each cluster below its smallest size the vertices that raise (P) least."""
     for r in range(s.lam.size):
         for _ in range(s.labels.size):
@@ -304,23 +217,23 @@ def _fill(level: Level, s: _State) -> None:
                 a, mass = s.labels[i], level.masses[i]
                 if a == r or level.is_fixed[i] or s.masses[a] - mass < s.smallest[a]:
                     continue
-                left = _term(s, a, s.cut[a] + 2 * s.towards[i, a] - level.degrees[i], s.masses[a] - mass)
-                joined = _term(s, r, s.cut[r] + level.degrees[i] - 2 * s.towards[i, r], s.masses[r] + mass)
+                left = term(s, a, s.cut[a] + 2 * s.towards[i, a] - level.degrees[i], s.masses[a] - mass)
+                joined = term(s, r, s.cut[r] + level.degrees[i] - 2 * s.towards[i, r], s.masses[r] + mass)
                 change = left - s.terms[a] + joined  # less what r was: the same for all i
                 if change < lowest:
                     best, lowest = i, change
             if best < 0:
                 break
-            _transfer(level, s, best, r)
+            transfer(level, s, best, r)
 
 
-@compiled
-def _quench(level: Level, s: _State, is_afresh: bool) -> None:
+@bare
+def quench(level: Level, s: State, is_afresh: bool) -> None:
     """Move single vertices, each to the cluster that lowers (P) most, until none does."""
     for _ in range(_MAX_SWEEPS):
         if is_afresh:
-            _book_again(level, s)
-        n_moves, least = 0, _least_change(s)
+            book_again(level, s)
+        n_moves, least = 0, least_change(s)
         for i in range(s.labels.size):
             a, mass = s.labels[i], level.masses[i]
             if level.is_fixed[i] or s.masses[a] - mass < s.smallest[a]:
@@ -334,32 +247,32 @@ def _quench(level: Level, s: _State, is_afresh: bool) -> None:
                         best, lowest = b, change
             if best != a:
                 n_moves += 1
-                _transfer(level, s, i, best)
+                transfer(level, s, i, best)
         if n_moves == 0:
             break
 
 
-@compiled
-def _least_change(s: _State) -> float:
+@bare
+def least_change(s: State) -> float:
     """What counts as a change of (P) at all."""
     return float(_ROUNDING * s.terms.sum())
 
 
 @absorbed
-def _term(s: _State, r: int, cut: float, mass: float) -> float:
+def term(s: State, r: int, cut: float, mass: float) -> float:
     """Cut / min{λ m(A), m(Aᶜ), peak} of cluster r with this cut and mass: a term of (P) if the plateau is 1."""
     balance = float(min(min(s.lam[r] * mass, s.whole - mass), s.peaks[r]))
     return cut / balance if balance > 0 else np.inf
 
 
 @absorbed
-def _change(s: _State, a: int, b: int, cut_a: float, cut_b: float, shift: float) -> float:
+def _change(s: State, a: int, b: int, cut_a: float, cut_b: float, shift: float) -> float:
     """What (P) changes by when clusters a and b get these cuts, and this mass passes from a to b."""
-    after = _term(s, a, cut_a, s.masses[a] - shift) + _term(s, b, cut_b, s.masses[b] + shift)
+    after = term(s, a, cut_a, s.masses[a] - shift) + term(s, b, cut_b, s.masses[b] + shift)
     return float(after - s.terms[a] - s.terms[b])
 
 
-@compiled
+@bare
 def _edge(level: Level, i: int, j: int) -> float:
     """The weight of the edge between i and j, 0 if there is none. A scan: coarse levels are not sorted."""
     if level.indptr[j + 1] - level.indptr[j] < level.indptr[i + 1] - level.indptr[i]:
@@ -370,16 +283,16 @@ def _edge(level: Level, i: int, j: int) -> float:
     return 0.0
 
 
-@compiled
-def _transfer(level: Level, s: _State, i: int, b: int) -> None:
+@bare
+def transfer(level: Level, s: State, i: int, b: int) -> None:
     """Move vertex i to cluster b and book it."""
     a, degree, mass = s.labels[i], level.degrees[i], level.masses[i]
     s.cut[a] += 2 * s.towards[i, a] - degree
     s.cut[b] += degree - 2 * s.towards[i, b]
     s.masses[a] -= mass
     s.masses[b] += mass
-    s.terms[a] = _term(s, a, s.cut[a], s.masses[a])
-    s.terms[b] = _term(s, b, s.cut[b], s.masses[b])
+    s.terms[a] = term(s, a, s.cut[a], s.masses[a])
+    s.terms[b] = term(s, b, s.cut[b], s.masses[b])
     s.labels[i] = b
     was, own = s.foreign[i], 0
     for e in range(level.indptr[i], level.indptr[i + 1]):
@@ -403,13 +316,13 @@ def _transfer(level: Level, s: _State, i: int, b: int) -> None:
 
 
 @absorbed
-def _enter_border(s: _State, i: int) -> None:
+def _enter_border(s: State, i: int) -> None:
     s.place[i], s.border[s.counted[0]] = s.counted[0], i
     s.counted[0] += 1
 
 
 @absorbed
-def _leave_border(s: _State, i: int) -> None:
+def _leave_border(s: State, i: int) -> None:
     """Take i from the list of vertices on borders; the last takes its place."""
     s.counted[0] -= 1
     last = s.border[s.counted[0]]

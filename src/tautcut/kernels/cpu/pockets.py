@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tautcut.arrays import BoolArray, FloatArray, IntArray
+from tautcut.arrays import FloatArray, IntArray
 from tautcut.kernels.cpu.annealing import below, generator
 from tautcut.kernels.cpu.coarsening import Level
 from tautcut.kernels.cpu.compiling import compiled
@@ -34,7 +34,7 @@ def pocket_partition(
         needed -= smallest[r]
         lowest, chosen = np.inf, free[:0]
         for _ in range(tries):
-            visits = _walk(level, is_free, free[below(random, free.size)], steps[k])
+            visits = _walk(level, free, free[below(random, free.size)], steps[k])
             ranked = free[np.argsort(-visits[free], kind="mergesort")]
             count, value = _best_prefix(level, ranked, lam[r], smallest[r], left - needed, whole)
             if count > 0 and (value < lowest or chosen.size == 0):
@@ -50,24 +50,17 @@ def pocket_partition(
 
 
 @compiled
-def _walk(level: Level, is_free: BoolArray, start: int, steps: int) -> FloatArray:
-    """How often a lazy random walk is at each vertex after so many steps, for its degree; it ends outside `is_free`."""
-    n = level.masses.size
-    now, then = np.zeros(n), np.zeros(n)
-    now[start] = 1.0
+def _walk(level: Level, free: IntArray, start: int, steps: int) -> FloatArray:
+    """How often a lazy random walk is at each vertex after so many steps, for its degree; it ends outside `free`."""
+    now, then = np.zeros(level.masses.size), np.zeros(level.masses.size)
+    now[start] = 1.0 / level.degrees[start] if level.degrees[start] > 0 else 1.0
     for _ in range(steps):
-        for i in range(n):
-            if not is_free[i]:
-                continue
+        for i in free:
             total = 0.0
             for e in range(level.indptr[i], level.indptr[i + 1]):
-                j = level.indices[e]
-                total += level.weights[e] * now[j] / level.degrees[j]
-            then[i] = 0.5 * (now[i] + total)
+                total += level.weights[e] * now[level.indices[e]]
+            then[i] = 0.5 * (now[i] + total / level.degrees[i]) if level.degrees[i] > 0 else 0.5 * now[i]
         now, then = then, now
-    for i in range(n):
-        if level.degrees[i] > 0:
-            now[i] /= level.degrees[i]
     return now
 
 

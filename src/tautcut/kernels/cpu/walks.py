@@ -17,8 +17,7 @@ LANES = 8  # walks side by side, from vertices near each other: what one of them
 _OVER = 1.3  # more than what waits is passed on, and some of it taken back later: over-relaxation (decision 0043)
 _ROUNDS = 180  # of passing on, each with
 _FINER = 0.7  # times the tolerance of the one before: single precision goes no further
-_CLEAR = 2.0  # a vertex is told from others once its visits exceed its tolerance so many times
-_SETTLED = 0.03  # share of the nearest that the last round may have changed (decision 0043)
+_SETTLED = 0.1  # share of the nearest that the last round may have changed (decision 0043)
 _SWEEPS = 2  # over the vertices that have passed something on, at the end (decision 0043)
 _TIE = 1e-3  # visits that differ by this share of themselves count as equal
 
@@ -167,13 +166,15 @@ def _is_much(waits: Any, tolerance: Any) -> Any:
 def _is_clear(
     room: Room, bound: Any, n_neighbors: int, n_walks: int, n_reached: int, n_passed: int, tallies: Array
 ) -> bool:
-    """Whether each walk tells as many vertices apart, beside its start, or all that there are."""
+    """Whether each walk tells as many vertices apart, beside its start, or all that there are: those whose visits
+    exceed their tolerance.
+    """
     one, nothing = full(np.float32(1), LANES), full(np.float32(0), LANES)
     n_clear, n_visited = nothing, nothing
     for a in range(n_passed):
         i = room.passed[a]
         count = load(room.counted, i, LANES)
-        clear = full(np.float32(_CLEAR) * bound * room.waiting[i, _SHARE], LANES)
+        clear = full(bound * room.waiting[i, _SHARE], LANES)
         n_clear = n_clear + where_greater(count, clear, one, nothing)
         n_visited = n_visited + where_greater(count, nothing, one, nothing)
     store(tallies, 0, n_clear)
