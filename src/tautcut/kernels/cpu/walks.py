@@ -298,8 +298,11 @@ def _select(
             if below < room.score[a, lane] <= bar and filled < nearest.size:
                 found[filled], scored[filled] = among[a], room.score[a, lane]
                 filled += 1
-    nearest[:filled], scores[:filled] = found[:filled], scored[:filled]
-    nearest[filled:] = -1
+    for place in range(nearest.size):
+        is_filled = place < filled
+        nearest[place] = found[place] if is_filled else -1
+        if is_filled:
+            scores[place] = scored[place]
 
 
 @absorbed
