@@ -24,7 +24,7 @@ from tautcut.search.threads import in_threads
 OnStep = Callable[[int, int], None]
 
 # Over the number of neighbours that have to settle: what may wait at a vertex of mean degree, to begin with,
-_TOLERANCE = 0.4
+_TOLERANCE = 0.35
 _LARGE = 20_000  # in a graph of so many vertices or more; smaller ones are walked more exactly, as that costs little
 _CANDIDATES = 2  # for each neighbour: returns, by which they are compared, are known only when all walks are done
 _SPARE = 8  # more of them, however few neighbours
