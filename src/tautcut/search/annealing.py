@@ -14,7 +14,7 @@ from tautcut.arrays import FloatArray, IntArray
 from tautcut.kernels.cpu.annealing import anneal
 from tautcut.kernels.cpu.coarsening import Level, contract_matching, contract_pieces, induced, weights_between
 from tautcut.kernels.cpu.moves import bisect
-from tautcut.kernels.cpu.tabu import tabu
+from tautcut.kernels.cpu.tabu import SHORT, tabu
 from tautcut.problem import Partition, Problem, balanced_terms
 from tautcut.search.cycles import VCycles, pockets
 from tautcut.search.plan import SMALL
@@ -43,6 +43,7 @@ class Annealing:
         self._are_alike = bool(np.ptp(problem.lam) == 0 and np.ptp(smallest) == 0)
         n = problem.n_vertices
         self._work = max(_LEAST_WORK, _WORK_OF_VERTEX * n)
+        self._short_border = n if n <= SMALL else SHORT  # whole borders of small graphs are looked at
         self._tabu_work = min(_TABU_OF_VERTEX * n, _MOST_TABU if n <= SMALL else _MOST_TABU_OF_LARGE)
         self.patience = int(np.clip(_PATIENCE[0] * _MOST_TABU / self._tabu_work, *_PATIENCE))
 
@@ -141,7 +142,7 @@ class Annealing:
             labels = self._descended(coarse, of_pieces)[parent]
         found, cut, masses = tabu(
             self._finest, labels, self._lam, self._smallest,
-            ban=_drawn(rng, *_BANS), work=self._tabu_work, seed=_seed(rng),
+            ban=_drawn(rng, *_BANS), work=self._tabu_work, seed=_seed(rng), short=self._short_border,
         )  # fmt: skip
         if not self._are_alike:
             cost = np.stack([balanced_terms(cut, masses, np.full(masses.size, one)) for one in self._lam], axis=1)

@@ -114,7 +114,8 @@ def _pair_to_merge(
             while at > 0 and change < kept[at - 1]:
                 at -= 1
             if at < n_kept:
-                kept[at + 1 :], pairs[at + 1 :] = kept[at:-1].copy(), pairs[at:-1].copy()
+                for k in range(n_kept - 1, at, -1):
+                    kept[k], pairs[k, 0], pairs[k, 1] = kept[k - 1], pairs[k - 1, 0], pairs[k - 1, 1]
                 kept[at], pairs[at, 0], pairs[at, 1] = change, a, b
     return pairs[-1, 0], pairs[-1, 1]
 

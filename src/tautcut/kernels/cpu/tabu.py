@@ -70,24 +70,52 @@ def tabu(
     """
     moved = np.array(labels, dtype=np.int64)
     cut, masses = np.zeros(lam.size), np.zeros(lam.size)
-    _tabu(level, moved, cut, masses, lam, smallest, float(ban), int(work), int(seed), short, is_wide(level))
+    # Chosen here, and not in compiled code: the walk by buckets takes seconds to compile, and small graphs need none.
+    walk = _walk_on_a_long_border if _border_size(level, moved) > short else _walk_on_a_short_border
+    walk(level, moved, cut, masses, lam, smallest, float(ban), int(work), int(seed), is_wide(level))
     return moved, cut, masses
 
 
 @compiled
-def _tabu(
+def _border_size(level: Level, labels: IntArray) -> int:
+    """How many vertices have a neighbour in another cluster."""
+    n_border = 0
+    for i in range(labels.size):
+        for e in range(level.indptr[i], level.indptr[i + 1]):
+            if labels[level.indices[e]] != labels[i]:
+                n_border += 1
+                break
+    return n_border
+
+
+# Both overwrite labels, cut and masses. `is_afresh` makes sums anew, once for as many steps as there are vertices.
+
+
+@compiled
+def _walk_on_a_short_border(
     level: Level, labels: IntArray, cut: FloatArray, masses: FloatArray, lam: FloatArray, smallest: FloatArray,
-    ban: float, work: int, seed: int, short: int, is_afresh: bool,
+    ban: float, work: int, seed: int, is_afresh: bool,
 ) -> None:  # fmt: skip
-    """Overwrites labels, cut and masses. `is_afresh` makes sums anew, once for as many steps as there are vertices."""
     state = begun(level, labels, cut, masses, lam, smallest)
-    if state.counted[0] > short:
-        labels[:] = _walk_by_buckets(level, state, ban, work, generator(seed), is_afresh)
-    else:
-        labels[:] = _walk_by_looks(level, state, ban, work, generator(seed), is_afresh)
-    book_again(level, state)
-    quench(level, state, is_afresh)
-    add_up(level, labels, cut, masses)
+    _end(level, state, _walk_by_looks(level, state, ban, work, generator(seed), is_afresh), is_afresh)
+
+
+@compiled
+def _walk_on_a_long_border(
+    level: Level, labels: IntArray, cut: FloatArray, masses: FloatArray, lam: FloatArray, smallest: FloatArray,
+    ban: float, work: int, seed: int, is_afresh: bool,
+) -> None:  # fmt: skip
+    state = begun(level, labels, cut, masses, lam, smallest)
+    _end(level, state, _walk_by_buckets(level, state, ban, work, generator(seed), is_afresh), is_afresh)
+
+
+@compiled
+def _end(level: Level, s: State, best: IntArray, is_afresh: bool) -> None:
+    """Go back to the best labels of a walk, and down from there."""
+    s.labels[:] = best
+    book_again(level, s)
+    quench(level, s, is_afresh)
+    add_up(level, s.labels, s.cut, s.masses)
 
 
 # ---------------------------------------------------------------- short borders
