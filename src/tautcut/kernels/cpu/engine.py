@@ -159,8 +159,8 @@ class RowEngine:
         told = (
             self._bounds, self._indptr, self._indices, self._weights, self._pulls, self._is_fixed, *self._edges_once,
             self._masses, rows.reshape(4, -1, tile), P.reshape(-1, tile), labels, columns.reshape(-1, tile), steps,
-            bracket.ends.reshape(-1, tile), self._sums.reshape(self._n_chunks, -1, tile), self._n_candidates,
-            self._candidates, self._candidate_masses, *self._of_medians,
+            bracket.ends.reshape(-1, tile), self._sums.reshape(self._n_chunks, SUM_ROWS * self._width // tile, tile),
+            self._n_candidates, self._candidates, self._candidate_masses, *self._of_medians,
         )  # fmt: skip
         return CpuArrays(
             Crew(max(min(self._n_threads, self._n_chunks), 1)), rows, buffers, P, steps, labels, columns,
