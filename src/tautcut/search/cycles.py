@@ -158,7 +158,8 @@ class VCycles:
         labels = labels if labels is None else below.inherited(labels)
         if labels is None:
             ways: list[Callable[..., _Found | None]] = [partial(self._even, imbalance=imbalance), self._taken_out]
-            begun = in_threads(lambda one: one[0](level, one[1]), list(zip(ways, rng.spawn(len(ways)), strict=True)))
+            both = list(zip(ways, rng.spawn(len(ways)), strict=True))
+            begun = in_threads(lambda one: one[0](level, one[1]), both, least=3)  # two are taken by two starts
             best = min(filter(None, begun), key=lambda one: (bool((one.masses < self._smallest).any()), one.energy))
         else:
             best = self._merge_and_split(level, labels, rng)

@@ -16,10 +16,15 @@ Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 
-def in_threads(function: Callable[[Item], Answer], items: Sequence[Item]) -> Iterator[Answer]:
-    """function(item) for each item, in order, several at a time: the compiled loops run outside Python's lock."""
+def in_threads(
+    function: Callable[[Item], Answer], items: Sequence[Item], *, least: int = 2
+) -> Iterator[Answer]:  # fmt: skip
+    """function(item) for each item, in order, several at a time: the compiled loops run outside Python's lock.
+
+    With fewer threads than `least`, one after the other.
+    """
     n_threads = min(devices.thread_count(), len(items))
-    if n_threads < 2:
+    if n_threads < 2 or devices.thread_count() < least:
         yield from map(function, items)
         return
     with ThreadPoolExecutor(n_threads) as pool:
@@ -33,8 +38,10 @@ def in_threads(function: Callable[[Item], Answer], items: Sequence[Item]) -> Ite
 
 
 def meanwhile(function: Callable[[], Answer]) -> Callable[[], Answer]:
-    """A function that returns function(), which is begun now if there are several threads, and else when asked for."""
-    if devices.thread_count() < 2:
+    """A function that returns function(), begun now if there are more threads than the two of the starts, or else when
+    it is asked for.
+    """
+    if devices.thread_count() < 3:
         return cache(function)
     answer: Future[Answer] = Future()
 
