@@ -7,7 +7,7 @@ import pytest
 from tautcut.search.threads import meanwhile
 
 
-@pytest.mark.parametrize("n_threads", ["1", "2"])
+@pytest.mark.parametrize("n_threads", ["1", "3"])
 def test_what_is_done_meanwhile_is_done_once(n_threads, monkeypatch):
     monkeypatch.setenv("NUMBA_NUM_THREADS", n_threads)
     calls = []
@@ -16,7 +16,7 @@ def test_what_is_done_meanwhile_is_done_once(n_threads, monkeypatch):
     assert calls == [1]
 
 
-@pytest.mark.parametrize("n_threads", ["1", "2"])
+@pytest.mark.parametrize("n_threads", ["1", "3"])
 def test_its_error_is_raised_where_it_is_asked_for(n_threads, monkeypatch):
     monkeypatch.setenv("NUMBA_NUM_THREADS", n_threads)
     answer = meanwhile(lambda: 1 // 0)
