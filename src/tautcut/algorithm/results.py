@@ -38,7 +38,7 @@ class Agreement:
     n_best : int
         How many of them ended at that energy, up to a millionth of it, before any were combined.
     is_proved : bool
-        Whether all partitions were compared, so that none has a lower energy.
+        Whether all partitions were compared, or no edge is cut, so that none has a lower energy.
     """
 
     n_starts: int
@@ -47,7 +47,7 @@ class Agreement:
 
     def __str__(self) -> str:
         if self.is_proved:
-            return "It is the minimum: all partitions whose clusters are large enough were compared."
+            return "It is the minimum: no partition whose clusters are large enough has a lower energy."
         if self.n_starts == 1:
             return "There was one start, so that nothing tells whether others would end lower."
         how = "" if self.n_best else "; it was found by going on from them"

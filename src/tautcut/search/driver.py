@@ -29,6 +29,7 @@ from tautcut.search.generations import GenerationSearcher
 from tautcut.search.layout import in_order, near_order
 from tautcut.search.levels import LevelSearcher
 from tautcut.search.multilevel import MultilevelSearcher
+from tautcut.search.pieces import PiecesSearcher, packed_pieces
 from tautcut.search.plan import Plan, Task
 from tautcut.search.population import Found, Population, is_better
 from tautcut.search.small import SmallSearcher
@@ -162,6 +163,9 @@ def _searcher_for(task: Task) -> Searcher:
     is_on_gpu = devices.runs_on_gpu(task.problem, task.plan.device)
     of_gpu = LevelSearcher if LevelSearcher.suits(task) else GenerationSearcher
     on_device = (of_gpu if is_on_gpu else MultilevelSearcher)(task)
+    packed = packed_pieces(task.problem, task.smallest) if task.is_searched else None
+    if packed is not None:
+        return PiecesSearcher(task, packed, on_device.solve)
     # Without Numba or a partitioner, the search of a GPU serves small graphs too (decision 0022).
     is_equipped = not is_on_gpu or (compiling.is_available() and partitioners.is_available())
     return SmallSearcher(task, on_device.solve) if task.is_small and is_equipped else on_device

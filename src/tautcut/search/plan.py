@@ -159,13 +159,18 @@ class Task:
         return effort if self.problem.n_clusters > 2 else replace(effort, generations=0)
 
     @property
-    def is_small(self) -> bool:
-        """Whether the graph is to be solved by the search of small graphs, before Algorithm 1 runs (decision 0027)."""
-        problem, plan = self.problem, self.plan
+    def is_searched(self) -> bool:
+        """Whether the search chooses its own starts, without labels, before Algorithm 1 runs."""
+        plan = self.plan
         is_own = isinstance(plan.init, str) and plan.init == "auto" and plan.algorithm == "fast"
+        return is_own and self.effort.start_factor > 0 and self.problem.numerator == "tv"
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the graph is to be solved by the search of small graphs (decision 0027)."""
+        problem = self.problem
         is_light = problem.n_vertices <= SMALL or problem.graph.indices.size <= SMALL_EDGES
-        is_light = is_light and problem.n_vertices * problem.n_clusters <= SMALL_VALUES
-        return is_own and is_light and self.effort.small_children > 0 and problem.numerator == "tv"
+        return self.is_searched and is_light and problem.n_vertices * problem.n_clusters <= SMALL_VALUES
 
     def init(self, own: str) -> str | ArrayLike:
         """The plan's `init`, "auto" being a searcher's own; where labels are fixed, every named start is theirs."""
