@@ -37,6 +37,13 @@ def test_another_process_finds_the_same(found):
     np.testing.assert_array_equal(strong_partition(PROBLEM, imbalance=0.03), found)
 
 
+def test_it_runs_nothing_from_the_folder_where_a_user_works(monkeypatch, found, tmp_path):
+    (tmp_path / "numpy.py").write_text(f"open({str(tmp_path / 'run')!r}, 'w')")
+    monkeypatch.chdir(tmp_path)
+    np.testing.assert_array_equal(strong_partition(PROBLEM, imbalance=0.03), found)
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize("shares", [(0.5, 0.25, 0.25), (0.2, 0.2, 0.6)])
 def test_uneven_shares_travel_too(monkeypatch, shares):
     problem = Problem(PROBLEM.graph, 3, lam=[(1 - share) / share for share in shares])

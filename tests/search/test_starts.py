@@ -12,6 +12,7 @@ import pytest
 
 from strategies import planted_graph, random_graph
 from tautcut import Graph, MTVClustering, Problem
+from tautcut import starts as former_starts
 from tautcut.errors import EngineUnavailableError, InputError
 from tautcut.kernels.reference import project
 from tautcut.problem import lam_of_prior
@@ -276,3 +277,12 @@ def test_filling_gives_empty_clusters_a_part_of_the_largest() -> None:
 def test_filling_leaves_full_partitions_alone() -> None:
     labels = np.array([2, 0, 1, 1, 0])
     np.testing.assert_array_equal(fill_empty(labels, 3), labels)
+
+
+def test_whoever_looks_where_starts_were_finds_them_and_is_told() -> None:
+    with pytest.warns(FutureWarning, match=r"tautcut\.search"):
+        assert former_starts.start_maker is start_maker
+    with pytest.warns(FutureWarning, match="_mt_kahypar_lock"):
+        assert not former_starts._mt_kahypar_lock.locked()
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = former_starts.nothing

@@ -58,7 +58,7 @@ def partition(rows: Rows, work: IntArray, n_parts: int, *, folder: Path, room: i
         _write(rows, work, n_parts, paths, room)
         path = os.pathsep.join(filter(None, sys.path))
         process = subprocess.run(
-            [sys.executable, "-m", __name__, str(os.getpid()), str(folder.absolute()), str(n_parts), str(seed)],
+            [sys.executable, "-P", "-m", __name__, str(os.getpid()), str(folder.absolute()), str(n_parts), str(seed)],
             capture_output=True, check=False, env={**os.environ, "PYTHONPATH": path},
         )  # fmt: skip
         if process.returncode == -signal.SIGINT:  # the terminal's Ctrl-C reaches every process

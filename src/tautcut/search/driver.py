@@ -24,7 +24,7 @@ from tautcut.interrupts import apart
 from tautcut.kernels import devices
 from tautcut.kernels.cpu import compiling
 from tautcut.problem import Partition, Problem
-from tautcut.search import partitioners
+from tautcut.search import ahead, partitioners
 from tautcut.search.generations import GenerationSearcher
 from tautcut.search.layout import in_order, near_order
 from tautcut.search.levels import LevelSearcher
@@ -173,6 +173,7 @@ def _searcher_for(task: Task) -> Searcher:
 
 def _search(searcher: Searcher, task: Task, best: _Best, rng: np.random.Generator) -> None:
     """Starts make a population, children improve it, and Algorithm 1 polishes the best."""
+    ahead.compile_side_by_side(task)
     population = Population(task.smallest, searcher.capacity)
     best.begin(searcher)
     try:

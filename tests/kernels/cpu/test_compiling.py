@@ -47,6 +47,16 @@ def test_a_kernel_is_compiled_once(kept):
     assert [file.suffix for file in kept()] == [".nbc"]
 
 
+def test_who_is_first_in_a_folder_is_told_so_and_nobody_else(kept):
+    assert [compiling.is_first_here(name) for name in ("small", "small", "large")] == [True, False, True]
+    assert {file.suffix for file in kept()} == {".nbc"}
+
+
+def test_nobody_is_first_where_nothing_can_be_kept(kept, monkeypatch):
+    monkeypatch.setattr(os, "open", lambda *_: exec("raise OSError(28, 'no space')"))
+    assert not compiling.is_first_here("small")
+
+
 DAMAGE = {
     "empty": lambda raw: b"",
     "half": lambda raw: raw[: len(raw) // 2],

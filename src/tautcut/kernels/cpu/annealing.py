@@ -212,7 +212,8 @@ def _fill(level: Level, s: State) -> None:
         for _ in range(s.labels.size):
             if s.masses[r] >= s.smallest[r]:
                 break
-            best, lowest = -1, np.inf
+            best: Any = np.int64(-1)  # for a bare −1, `transfer` would be compiled once more
+            lowest = np.inf
             for i in range(s.labels.size):
                 a, mass = s.labels[i], level.masses[i]
                 if a == r or level.is_fixed[i] or s.masses[a] - mass < s.smallest[a]:

@@ -139,12 +139,11 @@ def _cluster_to_split(masses: FloatArray, a: int, b: int, random: Any) -> int:
 def _split(level: Level, labels: IntArray, members: IntArray, other: int, random: Any) -> None:
     """Give the members on one side of a seam, as in `moves.bisect`, to the other cluster."""
     n = members.size
-    place = np.full(level.masses.size, -1, np.int64)
-    place[members] = np.arange(n)
+    place, masses, is_fixed = np.full(level.masses.size, -1, np.int64), np.empty(n), np.empty(n, np.bool_)
+    for k in range(n):  # to index by arrays would take seconds to compile
+        place[members[k]], masses[k], is_fixed[k] = k, level.masses[members[k]], level.is_fixed[members[k]]
     indptr, indices, weights, rating = induced_edges(level, members, place)
-    part = Level(
-        indptr, indices, weights, rating, row_sums(indptr, weights), level.masses[members], level.is_fixed[members]
-    )
+    part = Level(indptr, indices, weights, rating, row_sums(indptr, weights), masses, is_fixed)
     share = SMALLEST_SIDES[0] + uniform(random) * (SMALLEST_SIDES[1] - SMALLEST_SIDES[0])
     noise = np.empty(n)
     for k in range(n):

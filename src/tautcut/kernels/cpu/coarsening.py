@@ -196,8 +196,10 @@ def _match_strangers(level: Level, groups: IntArray, mate: IntArray, heaviest: f
 
     A hub has one mate for all its neighbours, and the leaves of a star no other: a matching of edges hardly shrinks it.
     """
-    n = mate.size
-    waiting = np.empty(groups.max() + 1, np.int64)  # the vertex of each group that waits for a mate at this neighbour
+    n, n_groups = mate.size, 0
+    for j in range(n):
+        n_groups = max(n_groups, groups[j] + 1)
+    waiting = np.empty(n_groups, np.int64)  # the vertex of each group that waits for a mate at this neighbour
     seen_at = np.full(waiting.size, -1, np.int64)
     for c in range(n):
         for e in range(level.indptr[c], level.indptr[c + 1]):

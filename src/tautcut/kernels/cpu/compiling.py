@@ -22,6 +22,7 @@ try:
     from numba import njit
     from numba.core.caching import FunctionCache
     from numba.core.compiler_lock import global_compiler_lock
+    from numba.core.registry import cpu_target
     from numba.core.serialize import dumps
 except ImportError:  # the other engines do without
     njit, FunctionCache = None, object
@@ -71,6 +72,23 @@ def summing(function: Callable[..., Any]) -> Any:
     if njit is None:
         return _needs_numba
     return njit(nogil=True, forceinline=True, fastmath={"reassoc", "contract", "nsz", "arcp"})(function)
+
+
+def is_first_here(name: str) -> bool:
+    """Whether this process is the first one of this version and processor to ask so in the folder of compiled kernels;
+    never where nothing can be kept.
+    """
+    if njit is None:
+        return False
+    version = repr((numba.__version__, _sources(), cpu_target.target_context.codegen().magic_tuple()))
+    file = f"{name}.{hashlib.sha256(version.encode()).hexdigest()[:16]}.nbc"
+    try:
+        folder = Path(_Cache(is_first_here).cache_path)
+        folder.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(folder / file, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+    except (RuntimeError, OSError):  # as in `compiled`, or another process was first
+        return False
+    return True
 
 
 def _needs_numba(*_: object) -> Any:

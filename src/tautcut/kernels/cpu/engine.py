@@ -15,7 +15,7 @@ import numpy as np
 
 from tautcut.arrays import Array, BoolArray, FloatArray, IntArray, SparseMatrix
 from tautcut.graph import Graph
-from tautcut.graph.graph import local_order
+from tautcut.graph.graph import local_order, read_only
 from tautcut.kernels.cpu.compiling import compiled
 from tautcut.kernels.cpu.crew import Crew
 from tautcut.kernels.cpu.layout import aligned, is_scattered, permuted
@@ -225,8 +225,9 @@ class CpuKernels(RowEngine):
         self.lipschitz = gradient_norm(graph, weights, product=shared_product)
         is_fixed = problem.is_labelled if self._order is None else problem.is_labelled[self._order]
         layout = RowLayout(
-            graph.indptr, graph.indices, weights, masses, is_fixed, _edges_once(graph.indptr, graph.indices, weights),
-            chunk_bounds(graph.indptr), graph.is_uniform, graph.is_even,
+            graph.indptr, graph.indices, weights, masses, read_only(is_fixed),  # always: it is a type of its own
+            _edges_once(graph.indptr, graph.indices, weights), chunk_bounds(graph.indptr), graph.is_uniform,
+            graph.is_even,
         )  # fmt: skip
         super().__init__(layout, problem.lam, dtype=dtype, has_half_duals=has_half_duals, n_threads=n_threads)
         self._of_medians.lam[:], self._of_medians.mass[:] = problem.lam, problem.median_mass / mass_unit

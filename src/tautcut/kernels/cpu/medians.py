@@ -62,7 +62,9 @@ def choose_medians(
     `candidate_masses` is empty where each vertex has the mass 1.
     """
     has_masses = candidate_masses.size > 0
-    most = n_candidates[:, first:last].sum(axis=0).max() if last > first else 0
+    most = 0
+    for r in range(first, last):
+        most = max(most, n_candidates[:, r].sum())
     room, room_masses = np.empty(most, candidates.dtype), np.ones(most)
     for r in range(first, last):
         missed[r] = False

@@ -5,7 +5,7 @@ the same input gives the same answer on any number of threads. What to search fo
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -310,7 +310,8 @@ def _move_vertices(
     level: Level, labels: IntArray, is_border: BoolArray, clusters: _Clusters, smallest: FloatArray, is_afresh: bool
 ) -> None:
     """The sweeps of `_sweep`: overwrites labels, and the cuts and masses of the clusters by what moves change them."""
-    n_left, n_moves = _MAX_SWEEPS, 1
+    n_left: Any = np.int64(_MAX_SWEEPS)  # for a bare number, `_move_active` would be compiled once more
+    n_moves = 1
     while n_moves > 0 and n_left > 0:
         is_active = is_border.copy()
         n_left, n_moves = _move_active(level, labels, is_border, is_active, clusters, smallest, is_afresh, n_left)
@@ -360,7 +361,7 @@ def _move_active(
 @inlined
 def _gather(level: Level, labels: IntArray, i: int, towards: FloatArray, touched: IntArray) -> int:
     """Add up the weights from vertex i `towards` each cluster, list those `touched`; returns how many there are."""
-    n_touched = 0
+    n_touched = 0 * i  # not a bare 0: as in `_move_vertices`
     for e in range(level.indptr[i], level.indptr[i + 1]):
         r = labels[level.indices[e]]
         if towards[r] == 0.0:

@@ -112,10 +112,17 @@ def _walk_on_a_long_border(
 @compiled
 def _end(level: Level, s: State, best: IntArray, is_afresh: bool) -> None:
     """Go back to the best labels of a walk, and down from there."""
-    s.labels[:] = best
+    _copy(best, s.labels)
     book_again(level, s)
     quench(level, s, is_afresh)
     add_up(level, s.labels, s.cut, s.masses)
+
+
+@absorbed
+def _copy(labels: IntArray, to: IntArray) -> None:
+    """Write the labels there: to assign them as a slice would take two seconds to compile, for a message in it."""
+    for i in range(labels.size):
+        to[i] = labels[i]
 
 
 # ---------------------------------------------------------------- short borders
@@ -140,7 +147,8 @@ def _walk_by_looks(level: Level, s: State, ban: float, work: int, random: Any, i
         if is_afresh and step % s.labels.size == 0:
             book_again(level, s)
         if s.terms.sum() < lowest - least_change(s):
-            best[:], lowest = s.labels, s.terms.sum()
+            _copy(s.labels, best)
+            lowest = s.terms.sum()
     return best
 
 
@@ -198,7 +206,8 @@ def _walk_by_buckets(level: Level, s: State, ban: float, work: int, random: Any,
             continue
         spent += level.indptr[i + 1] - level.indptr[i]
         if change > 0 and not is_kept:
-            best[:], is_kept = s.labels, True
+            _copy(s.labels, best)
+            is_kept = True
         _ban(s, waiting, i, step + length + below(random, _VARIED_BAN))
         _shift(level, s, waiting, i, b)
         if step % n == 0:

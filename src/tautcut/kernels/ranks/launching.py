@@ -66,7 +66,7 @@ def _attempted(n_ranks: int, words: Sequence[str]) -> Loss | None:
         if hasattr(config, "shutdown_timeout"):  # older versions of torch have their own
             config.shutdown_timeout = _GRACE
         try:
-            elastic_launch(config, sys.executable)("-m", "tautcut", *words)
+            elastic_launch(config, sys.executable)("-P", "-m", "tautcut", *words)
         except ChildFailedError as error:
             rank, failure = error.get_first_failure()
             return int(rank), int(failure.exitcode)
