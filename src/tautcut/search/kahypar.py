@@ -54,8 +54,8 @@ def partition(request: Request) -> IntArray | None:
     np.savez(content, **asdict(request))
     path = os.pathsep.join(filter(None, sys.path))
     process = subprocess.run(
-        [sys.executable, "-P", "-m", __name__, str(os.getpid())], input=content.getvalue(), capture_output=True, check=False,
-        env={**os.environ, "PYTHONPATH": path},
+        [sys.executable, "-P", "-m", __name__, str(os.getpid())], input=content.getvalue(), capture_output=True,
+        check=False, env={**os.environ, "PYTHONPATH": path},
     )  # fmt: skip
     if process.returncode == -signal.SIGINT:  # the terminal's Ctrl-C reaches every process
         raise KeyboardInterrupt
