@@ -138,6 +138,18 @@ def test_seeds_agree_on_graphs_of_simple_shape(graph: Any, R: int) -> None:
     assert max(energies) == pytest.approx(min(energies), rel=1e-6, abs=1e-12)
 
 
+def test_a_cluster_of_the_smallest_size_changes_vertices_with_others() -> None:
+    # Without exchanges this seed ends 2e-3 above: one vertex has to join the cluster before another may leave it.
+    densities = 0.01 * np.ones((4, 4)) + 0.11 * np.eye(4)
+    graph = nx.stochastic_block_model([200, 80, 40, 20], densities, seed=11)
+    plain = nx.empty_graph(graph.number_of_nodes())
+    plain.add_edges_from(graph.edges())
+    problem = Problem(Graph.from_any(plain), 4)
+    partition = best(problem).partition
+    assert partition.energy <= 4.578952139 * (1 + 1e-6)
+    assert partition.sizes.min() == Task(problem, Plan()).smallest[0]
+
+
 def test_components_that_fit_the_clusters_cost_nothing() -> None:
     graph = nx.disjoint_union_all([nx.complete_graph(n) for n in (4, 5, 6, 7, 8)])
     assert best(Problem(Graph.from_any(graph), 3)).partition.energy == 0

@@ -1,6 +1,7 @@
 """The search on a small graph, which is to be solved and not only searched. Up to sixteen vertices all partitions are
-compared. Above, annealed starts make a population, and children improve it until none finds a lower (P); where too few
-starts have ended at the lowest, others begin anew and join it. Nothing here looks at true labels.
+compared. Above, annealed starts make a population, and children improve it until none finds a lower (P), the lowest
+mended by exchanges; where too few starts have ended at the lowest, others begin anew and join it. Nothing here looks at
+true labels.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from tautcut.kernels.cpu.enumeration import LARGEST, lowest_partition
 from tautcut.problem import Partition
 from tautcut.search.annealing import Annealing
 from tautcut.search.cycles import VCycles
+from tautcut.search.exchange import exchanged
 from tautcut.search.plan import Task
-from tautcut.search.population import Found, Population, is_same
+from tautcut.search.population import Found, Population, is_better, is_same
 from tautcut.search.threads import in_threads
 
 _STARTS = 16
@@ -93,20 +95,31 @@ class SmallSearcher:
     def _bred(
         self, population: Population, n_children: int, patience: int, rng: np.random.Generator
     ) -> Iterator[Found]:
-        """Children a generation at a time, until so many in a row have not helped; fewer where many find it again."""
+        """Children a generation at a time, until so many in a row have not helped; fewer where many find it again.
+
+        What is lower than all of its population is made lower yet by exchanges, if they can.
+        """
+        mended = self._mended(population[0])
+        if mended is not population[0]:
+            yield Found(mended)
+            n_children -= 1
         lowest, n_stale, n_again = population[0], 0, 0
         is_easy = population.share_of_best() >= _EASY_SHARE
         for begin in range(0, n_children, _GENERATION):
             generators = rng.spawn(min(_GENERATION, n_children - begin))
             for child in in_threads(partial(self._annealing.child, _distinct(population)), generators):
                 n_again += is_same(child, lowest)
-                yield Found(child)
+                is_lowest = is_better(child, population[0], self._task.smallest)
+                yield Found(self._mended(child) if is_lowest else child)
             n_stale += len(generators)
             if not is_same(population[0], lowest):
                 lowest, n_stale, n_again, is_easy = population[0], 0, 0, False
             has_settled = n_again >= max(_SETTLED, _SETTLED_SHARE * n_stale) or (is_easy and n_stale >= _CONFIRMED)
             if has_settled or n_stale >= patience:
                 return
+
+    def _mended(self, partition: Partition) -> Partition:
+        return exchanged(self._problem, partition, self._task.smallest)
 
     def refine(self, partition: Partition, *, rng: np.random.Generator) -> Partition:
         """The partition annealed a little; never higher in (P)."""
