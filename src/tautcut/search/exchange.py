@@ -18,12 +18,13 @@ from tautcut.search.population import is_better, is_same
 _ROUNDS = 20  # exchanges at most, each of which lowers (P)
 _CHOICE = 6  # the best to give of each cluster to each other: as many are looked at,
 _TRIED = 60  # and so many exchanges measured, the most promising first
-_MOST_CLUSTERS = 12  # for rings of three; there are too many rings of more
+_MOST_CLUSTERS = 32  # of which all pairs are looked at: the time grows with their square,
+_MOST_IN_RINGS = 12  # and with the cube for rings of three
 
 
 def exchanged(problem: Problem, partition: Partition, smallest: FloatArray) -> Partition:
-    """The partition, or one of lower (P) that exchanges of vertices lead to."""
-    for _ in range(_ROUNDS):
+    """The partition, or one of lower (P) that exchanges of vertices lead to; itself where clusters are many."""
+    for _ in range(_ROUNDS if problem.n_clusters <= _MOST_CLUSTERS else 0):
         better = _exchanged_once(problem, partition, smallest)
         if better is None:
             break
@@ -32,7 +33,8 @@ def exchanged(problem: Problem, partition: Partition, smallest: FloatArray) -> P
 
 
 def _exchanged_once(problem: Problem, partition: Partition, smallest: FloatArray) -> Partition | None:
-    proposed = sorted(_proposals(problem, partition), key=lambda one: one[0])
+    with np.errstate(all="ignore"):  # masses or weights next to nothing promise what is measured below
+        proposed = sorted(_proposals(problem, partition), key=lambda one: one[0])
     for _, moves in proposed[:_TRIED]:
         labels = partition.labels.copy()
         for members, where in moves:
@@ -48,7 +50,7 @@ def _proposals(problem: Problem, partition: Partition) -> Iterator[tuple[float, 
     R = problem.n_clusters
     gifts = _gifts(problem, partition)
     rings: list[tuple[int, ...]] = list(combinations(range(R), 2))
-    if R <= _MOST_CLUSTERS:
+    if R <= _MOST_IN_RINGS:
         rings += [ring for ring in permutations(range(R), 3) if ring[0] == min(ring)]
     worth = -1e-12 * partition.energy
     for ring in rings:
