@@ -24,8 +24,9 @@ help:  ## this list
 	@echo 'make TARGET [PYTHON=python3.12] [VENV=.venv] [ARGS="..."]'
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 15
 
+# What is imported is kept as bytecode in the environment, which pip has left to the first run, whatever the user's shell says.
 demo: $(VENV)/.runtime  ## cluster 1797 images of digits, without and with one label per class
-	@$(BIN)/tautcut demo $(ARGS)
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/tautcut demo $(ARGS)
 
 # A fresh cache of compiled kernels, so that the time of the suite is what it is on a new machine. Those that most tests use
 # are compiled beside lint, which needs one core. Files begin in the order of tests/conftest.py.
