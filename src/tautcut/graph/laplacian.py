@@ -286,7 +286,7 @@ def _conjugate_gradients(system: System, B: FloatArray | None, X: FloatArray, to
     A = sp.csr_matrix(sp.diags((system.scale > 0).astype(np.float64)) @ (sp.diags(system.diagonal) - W))
     residual = -np.asarray(A @ X) if B is None else B - np.asarray(A @ X)
     first = residual if B is None else B
-    threshold = tol**2 * column_dots(first, first)
+    threshold = np.maximum(tol**2 * column_dots(first, first), rounding_squares(system, X))
     Z = scale * residual
     P = Z.copy()
     rho = column_dots(residual, Z)
@@ -311,6 +311,12 @@ def _conjugate_gradients(system: System, B: FloatArray | None, X: FloatArray, to
 def column_dots(A: FloatArray, B: FloatArray) -> FloatArray:
     """⟨a_j, b_j⟩ for every pair of columns."""
     return np.asarray(np.einsum("ij,ij->j", A, B), dtype=np.float64)
+
+
+def rounding_squares(system: System, X: FloatArray) -> FloatArray:
+    """(4 ε ‖D X‖)² of each column: a smaller residual is what rounding leaves, and steps along it lead anywhere."""
+    squares = np.einsum("i,ij,ij->j", system.diagonal**2, X, X)
+    return np.asarray(16 * np.finfo(np.float64).eps ** 2 * squares, dtype=np.float64)
 
 
 def divide_where(is_active: BoolArray, numerator: FloatArray, denominator: FloatArray) -> FloatArray:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from strategies import random_graph, use_threads
+from tautcut import Graph
 from tautcut.graph.laplacian import diffuse, harmonic
 from tautcut.kernels.cpu import diffusion
 from tautcut.kernels.cpu.diffusion import conjugate_gradients
@@ -32,3 +34,21 @@ def test_threads_change_no_bit(monkeypatch):
         use_threads(monkeypatch, n_threads)
         found.append(diffuse(GRAPH, B, solver=conjugate_gradients).tobytes())
     assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("solver", [None, conjugate_gradients], ids=["plain", "compiled"])
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_solved_already_is_left_alone_however_wide_the_weights(solver, seed):
+    rng = np.random.default_rng(seed)
+    graph = random_graph(60, 120, seed=seed)
+    wide = Graph(graph.indptr, graph.indices, mirrored(graph, 10.0 ** rng.uniform(-150, 150, graph.indices.size)))
+    labels = np.where(np.arange(60) < 3, 0, -1)
+    with np.errstate(all="raise", under="ignore"):  # steps along what rounding leaves end at ∞, and at what is none
+        U = harmonic(wide, labels, 1, solver=solver)
+    np.testing.assert_allclose(U, 1.0, rtol=1e-12)
+
+
+def mirrored(graph, weights):
+    """The weights, that of each edge the same in both directions."""
+    W = sp.csr_matrix((weights, graph.indices, graph.indptr), shape=(graph.n_vertices, graph.n_vertices))
+    return W.maximum(W.T).data

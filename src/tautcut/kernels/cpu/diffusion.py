@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tautcut.arrays import Array, FloatArray, IntArray
-from tautcut.graph.laplacian import System, column_dots, divide_where
+from tautcut.graph.laplacian import System, column_dots, divide_where, rounding_squares
 from tautcut.kernels.cpu.compiling import compiled
 from tautcut.kernels.cpu.crew import Crew, begin, finish, take
 from tautcut.kernels.cpu.layout import aligned
@@ -50,7 +50,7 @@ def conjugate_gradients(system: System, B: FloatArray | None, X: FloatArray, tol
     run(_MULTIPLY)
     rho, squares = run(_ADVANCE)
     run(_TURN)
-    threshold = tol**2 * (squares if B is None else column_dots(B, B))
+    threshold = np.maximum(tol**2 * (squares if B is None else column_dots(B, B)), rounding_squares(system, X))
     for _ in range(max_iter):
         is_active = squares > threshold
         if not is_active.any():
