@@ -5,6 +5,7 @@ in theory/test_prox.py.
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from math import sqrt
 
 import numpy as np
@@ -15,6 +16,7 @@ from tautcut.algorithm import prox
 from tautcut.algorithm.stopping import StopRule
 from tautcut.errors import CollapseWarning
 from tautcut.kernels.protocol import Measures, StepSizes
+from tautcut.kernels.reference import ReferenceKernels
 
 BEFORE = Measures(np.array([3.0, 1.0]), np.array([8.0, 2.0]), np.zeros(2), np.zeros(2), 0.0)
 SCALE = [1.0, 4.0]  # D_B = Δ/B, Δ = 8
@@ -93,14 +95,16 @@ def test_a_column_of_next_to_no_balance_has_a_step_all_the_same(light, monkeypat
     assert np.isfinite(steps.sigma * np.array(scale)).all()
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_masses_over_hundreds_of_decades_warn_of_nothing(dtype):
+@pytest.mark.parametrize(
+    "precision", [{"dtype": "float32"}, {"dtype": "float64"}, {"device": "reference"}], ids=["32", "64", "reference"]
+)
+def test_masses_over_hundreds_of_decades_warn_of_nothing(precision):
     rng = np.random.default_rng(0)
     path = Graph.from_edges([(i, i + 1) for i in range(59)], 10.0 ** rng.uniform(-290, 290, 59))
     start = rng.random((60, 60))
     model = MTVClustering(
         60, affinity="precomputed", balance="volume", algorithm="paper", init=start, max_iter=7, min_cluster_size=1,
-        dtype=dtype, random_state=0,
+        random_state=0, **precision,
     )  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -115,6 +119,15 @@ def test_steps_beyond_the_precision_leave_rows_that_sum_to_one(seed):
     W = np.triu(10.0 ** np.random.default_rng(seed).uniform(-290, 290, (8, 8)), 1)
     graph = Graph.from_any(W + W.T)
     problem = Problem(graph.with_masses(graph.degrees), 4)
-    for dtype in ("float32", "float64"):
-        F = solve(problem, np.eye(4)[np.arange(8) % 4], dtype=dtype).memberships
+    for precision in ({"dtype": "float32"}, {"dtype": "float64"}, {"device": "reference"}):
+        F = solve(problem, np.eye(4)[np.arange(8) % 4], **precision).memberships
         np.testing.assert_allclose(F.sum(axis=1), 1.0, atol=1e-5)
+
+
+def test_the_oracle_takes_the_largest_step_there_is_where_no_number_holds_it():
+    problem = Problem(Graph.from_edges([(i, i + 1) for i in range(5)]), 2)
+    kernels = ReferenceKernels(problem)
+    arrays = kernels.allocate(np.repeat([[0.5, 0.5]], 6, axis=0))
+    faint = replace(kernels.measure(arrays), T=np.ones(2), B=np.full(2, 5e-324), tie=np.zeros(2))
+    kernels.linearise(arrays, faint, 1.0)
+    assert np.isfinite(arrays.G).all()

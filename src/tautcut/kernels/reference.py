@@ -71,6 +71,7 @@ def clip_columns(P: FloatArray) -> FloatArray:
     return np.asarray(P / np.maximum(np.sqrt((P**2).sum(axis=0)), 1.0))
 
 
+_LARGEST = float(np.finfo(np.float64).max) / 4  # an entry of a step, so that rows of them can be projected
 _ROWS_AT_A_TIME = 4096  # that are projected: what that takes beside them is some six times their size
 
 
@@ -149,7 +150,9 @@ class ReferenceKernels:
 
     def linearise(self, arrays: ReferenceArrays, measures: Measures, delta: float) -> None:
         V = subgradient(arrays.F, self._masses, self._lam, measures.median, measures.tie)
-        arrays.G = arrays.F + V * (delta * measures.E / measures.B)
+        with np.errstate(over="ignore"):  # clusters of next to no mass have steps of ∞, which times a tie of 0 are none
+            step = np.minimum(delta * measures.E / measures.B, _LARGEST / max(float(abs(V).max()), 1.0))
+        arrays.G = arrays.F + V * step
         arrays.F_k = arrays.F.copy()
         arrays.F_bar = arrays.F.copy()
 
