@@ -11,7 +11,7 @@ import pytest
 from strategies import planted_graph
 from tautcut.kernels.cpu import annealing, children, compiling, passes, pockets, tabu
 from tautcut.problem import Problem
-from tautcut.search import ahead
+from tautcut.search import ahead, partitioners
 from tautcut.search.driver import best_of_starts
 from tautcut.search.plan import Plan, Task
 
@@ -62,6 +62,12 @@ def test_each_part_is_compiled_once(first):
 @pytest.mark.parametrize("plan", [Plan(search="none"), Plan(device="reference")], ids=["no search", "reference"])
 def test_what_calls_no_such_kernels_has_none_compiled(first, plan):
     ahead.compile_side_by_side(Task(TASK.problem, plan))
+    assert not first
+
+
+def test_without_a_partitioner_a_search_goes_on_as_it_can(first, monkeypatch):
+    monkeypatch.setattr(partitioners, "is_available", lambda: False)
+    ahead.compile_side_by_side(TASK)
     assert not first
 
 

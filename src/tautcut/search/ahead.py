@@ -24,6 +24,7 @@ from tautcut.kernels.cpu.annealing import anneal
 from tautcut.kernels.cpu.moves import bisect
 from tautcut.kernels.cpu.tabu import tabu
 from tautcut.problem import Problem
+from tautcut.search import partitioners
 from tautcut.search.cycles import VCycles, pockets
 from tautcut.search.plan import Task
 from tautcut.search.starts import soften
@@ -39,7 +40,8 @@ def compile_side_by_side(task: Task) -> None:
     """
     problem, plan = task.problem, task.plan
     is_compiled = task.effort.is_refined and not problem.has_labels and devices.resolved(plan.device) == "cpu"
-    if not is_compiled or not sys.executable or not compiling.is_first_here("small" if task.is_small else "large"):
+    can_begin = bool(sys.executable) and partitioners.is_available()  # V-cycles begin with a partitioner
+    if not is_compiled or not can_begin or not compiling.is_first_here("small" if task.is_small else "large"):
         return
     words = [str(problem.n_clusters), plan.dtype, str(int(task.is_small)), str(int(problem.graph.is_uniform))]
     helpers = [_helper(parts, words) for parts in ("annealing", "engine,labels")]

@@ -53,7 +53,10 @@ def test_who_is_first_in_a_folder_is_told_so_and_nobody_else(kept):
 
 
 def test_nobody_is_first_where_nothing_can_be_kept(kept, monkeypatch):
-    monkeypatch.setattr(os, "open", lambda *_: exec("raise OSError(28, 'no space')"))
+    def full(*_):
+        raise OSError(28, "no space")
+
+    monkeypatch.setattr(os, "open", full)
     assert not compiling.is_first_here("small")
 
 
