@@ -8,6 +8,7 @@ from __future__ import annotations
 import bz2
 import contextlib
 import csv
+import functools
 import gzip
 import hashlib
 import io
@@ -466,8 +467,13 @@ _is_watching = False
 
 @contextlib.contextmanager
 def watched() -> Iterator[list[str]]:
-    """What is executed or connected to in here, told by Python's audit events."""
+    """What is executed or connected to in here, told by Python's audit events.
+
+    For a process of its own: a hook stays, and threads that begin together under a tracer then fail at times (CPython
+    asks the hook while one of them sets its trace function, and refuses the other).
+    """
     global _is_watching
+    _listen()
     _events.clear()
     _is_watching = True
     try:
@@ -484,4 +490,6 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
         _events.append(f"{event} {arguments!r}"[:200])
 
 
-sys.addaudithook(_audit)
+@functools.cache
+def _listen() -> None:
+    sys.addaudithook(_audit)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ from hostile import fuzz_cli
 from hostile.crafted import CANARY
 from hostile.fuzz_cli import Case, Ending, Files
 from hostile.fuzzers import sandbox_of
-from hostile.sandbox import Sandbox
+from hostile.sandbox import TESTS, Sandbox
 
 BLOCK, LAST = 25, 50
 
@@ -104,6 +105,18 @@ def test_a_file_that_nobody_named_is_not_read(tmp_path):
 
 
 def test_a_command_that_is_executed_is_seen():
-    with fuzz_cli.watched() as events:
-        os.system(f"{sys.executable} -c ''")
-    assert any("os.system" in event for event in events)
+    code = """
+import os
+from hostile import fuzz_cli
+with fuzz_cli.watched() as events:
+    os.system("exit 0")
+print(events)
+"""
+    environment = os.environ | {"PYTHONPATH": str(TESTS)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert "os.system" in done.stdout
+
+
+def test_what_watches_a_case_stays_out_of_the_tests_own_process():
+    """A hook is never taken away, and under coverage it lets threads that begin together fail."""
+    assert fuzz_cli._listen.cache_info().currsize == 0
