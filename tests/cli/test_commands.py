@@ -40,7 +40,7 @@ from tautcut.algorithm import results
 from tautcut.algorithm.stopping import Status
 from tautcut.cli import app, main, shell
 from tautcut.formats import read, write_graph
-from tautcut.graph.diagnostics import confidence
+from tautcut.graph.confidence import confidence
 from tautcut.metrics import ari
 from tautcut.problem import Problem
 

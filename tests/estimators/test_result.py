@@ -15,7 +15,7 @@ from sklearn.datasets import make_blobs
 from tautcut import MTVClassifier, MTVClustering, Problem, knn_graph
 from tautcut.errors import InputError
 from tautcut.estimators import shared
-from tautcut.graph.diagnostics import confidence
+from tautcut.graph.confidence import confidence
 from tautcut.neighbors import nearest
 
 pytestmark = pytest.mark.usefixtures("light_search")

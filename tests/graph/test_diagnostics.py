@@ -1,4 +1,4 @@
-"""What a diagnosis says, on graphs made to have one thing wrong; and the confidence of a vertex by hand."""
+"""What a diagnosis says, on graphs made to have one thing wrong."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from strategies import graphs, planted_graph, random_graph
 from tautcut.errors import InputError
-from tautcut.graph import Graph, diagnostics
-from tautcut.graph.diagnostics import Finding, confidence, diagnose
+from tautcut.graph import Graph, chance
+from tautcut.graph.diagnostics import diagnose
+from tautcut.graph.findings import Finding
 from tautcut.neighbors import knn_graph
 
 BLOCKS = np.random.default_rng(0).normal(size=(4, 1, 8)) * 6 + np.random.default_rng(1).normal(size=(4, 100, 8))
@@ -142,7 +143,7 @@ def test_a_random_graph_has_one_visible_cluster_and_is_all_noise():
 
 def test_chance_has_the_degrees_of_the_graph():
     graph = planted_graph(3, 60, seed=5)
-    W = diagnostics._rewired(graph.to_scipy(), np.random.default_rng(0))
+    W = chance._rewired(graph.to_scipy(), np.random.default_rng(0))
     degrees, rewired = np.diff(graph.indptr), W.sum(axis=1).A1
     assert np.all(rewired <= degrees)
     assert rewired.sum() >= 0.95 * degrees.sum()
@@ -151,13 +152,13 @@ def test_chance_has_the_degrees_of_the_graph():
 
 
 def test_the_spectrum_is_left_out_where_it_would_take_long(monkeypatch):
-    monkeypatch.setattr(diagnostics, "SPECTRAL_EDGES", 100)
+    monkeypatch.setattr(chance, "SPECTRAL_EDGES", 100)
     assert "not measured" in found(CLEAR, "spectrum", 4).meaning
     assert found(CLEAR, "spectrum", 4).value == {}
 
 
 def test_the_spectrum_is_left_out_where_it_does_not_converge(monkeypatch):
-    monkeypatch.setattr(diagnostics, "_LANCZOS_RESTARTS", (1, 1))
+    monkeypatch.setattr(chance, "_LANCZOS_RESTARTS", (1, 1))
     assert "too close together" in found(ring(5000), "spectrum").meaning
 
 
@@ -182,19 +183,19 @@ def test_noise_is_the_share_of_edges_without_a_common_neighbor():
 def test_common_neighbors_by_the_matrix_square(graph, lookups):
     A = (graph.to_scipy().toarray() > 0).astype(int)
     i, j = np.nonzero(A)
-    diagnostics_lookups = diagnostics.LOOKUPS
-    diagnostics.LOOKUPS = lookups
+    usual = chance.LOOKUPS
+    chance.LOOKUPS = lookups
     try:
-        common = diagnostics._common_neighbors(graph, i, j)
+        common = chance._common_neighbors(graph, i, j)
     finally:
-        diagnostics.LOOKUPS = diagnostics_lookups
+        chance.LOOKUPS = usual
     assert np.array_equal(common, (A @ A)[i, j])
 
 
 def test_a_sample_of_the_edges_is_close_to_all_of_them(monkeypatch):
     graph = planted_graph(5, 60, seed=4)
     everything = found(graph, "noise").value["no_common_neighbor"]
-    monkeypatch.setattr(diagnostics, "SAMPLED_EDGES", 400)
+    monkeypatch.setattr(chance, "SAMPLED_EDGES", 400)
     sampled = found(graph, "noise").value["no_common_neighbor"]
     assert sampled != everything
     assert sampled == pytest.approx(everything, abs=0.1)
@@ -242,31 +243,6 @@ def test_bad_cluster_counts_are_refused(R):
 def test_more_clusters_than_vertices_are_refused():
     with pytest.raises(InputError, match="n_clusters=5 is more than the 4 vertices"):
         clique(4).diagnose(5)
-
-
-def test_confidence_by_hand():
-    # Vertex 2 has neighbours 1 (weight 3, cluster 0) and 3 (weight 1, cluster 1) and counts itself with weight 2.
-    graph = Graph.from_edges([(0, 1), (1, 2), (2, 3)], [1.0, 3.0, 1.0], n_vertices=5)
-    margins = confidence(graph, [0, 0, 0, 1, 2], 3)
-    assert margins.tolist() == pytest.approx([1.0, 1.0, (5 - 1) / 6, 0.0, 0.0])
-
-
-@given(graphs(), st.data())
-def test_confidence_lies_in_0_1_and_ignores_units_and_names(graph, data):
-    labels = data.draw(st.lists(st.integers(0, 2), min_size=graph.n_vertices, max_size=graph.n_vertices))
-    R = min(3, graph.n_vertices)
-    labels = np.minimum(labels, R - 1)
-    margins = confidence(graph, labels, R)
-    assert np.all((margins >= 0) & (margins <= 1))
-    assert np.all(margins[np.diff(graph.indptr) == 0] == 0)
-    scaled = Graph(graph.indptr, graph.indices, graph.weights * 8)
-    np.testing.assert_allclose(confidence(scaled, R - 1 - labels, R), margins)
-
-
-def test_one_cluster_is_certain_and_bad_labels_are_refused():
-    assert confidence(clique(3), [0, 0, 0], 1).tolist() == [1.0, 1.0, 1.0]
-    with pytest.raises(InputError, match="labels must lie in 0 … 1; found 2"):
-        confidence(clique(3), [0, 1, 2], 2)
 
 
 # ---------------------------------------------------------------- masses

@@ -28,7 +28,8 @@ from tautcut.algorithm.solver import solve
 from tautcut.algorithm.stopping import Status
 from tautcut.errors import InputError
 from tautcut.graph import Graph
-from tautcut.graph.diagnostics import Diagnosis, confidence
+from tautcut.graph.confidence import confidence
+from tautcut.graph.findings import Diagnosis
 from tautcut.problem import Problem
 from tautcut.report import columns, content, page
 from tautcut.report.layout import map_coordinates

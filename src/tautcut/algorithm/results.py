@@ -12,7 +12,7 @@ import numpy as np
 
 from tautcut.algorithm.stopping import Status
 from tautcut.arrays import FloatArray, RealArray
-from tautcut.graph.diagnostics import confidence
+from tautcut.graph.confidence import confidence
 from tautcut.problem import Partition, Problem
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tautcut.arrays import Array
     from tautcut.estimators import MTVClassifier, MTVClustering
     from tautcut.formats import Data
-    from tautcut.graph.diagnostics import Diagnosis
+    from tautcut.graph.findings import Diagnosis
     from tautcut.search.disagreement import Disagreement
 
 

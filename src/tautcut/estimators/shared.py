@@ -27,7 +27,8 @@ from tautcut.errors import InputError
 from tautcut.estimators.entrance import warn_of_columns, warn_of_copies, warn_of_pieces, weighed
 from tautcut.graph import Graph
 from tautcut.graph.adapters import is_graph, vertex_names
-from tautcut.graph.diagnostics import Diagnosis, diagnose
+from tautcut.graph.diagnostics import diagnose
+from tautcut.graph.findings import Diagnosis
 from tautcut.kernels.devices import neighbor_finder, resolved
 from tautcut.neighbors import (
     DUPLICATES,

@@ -1,28 +1,21 @@
-"""What a graph says about the clustering to come, before it is run and after. `diagnose` measures a graph, without
-labels, and puts each finding in words: what it means for clustering, and what to do; `confidence` says how firmly
-the neighbours of each vertex agree on its cluster. This module owns those words and the thresholds behind them. It
-never changes a graph and never looks for a partition.
+"""What a graph says about the clustering to come. `diagnose` measures a graph, without labels, and puts each finding in
+words: what it means for clustering, and what to do. This module owns those words and the thresholds behind them; what
+is measured against chance is in `chance`. It never changes a graph and never looks for a partition.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from dataclasses import replace
 
 import numpy as np
-import scipy.sparse as sp
-from numpy.typing import ArrayLike
-from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import ArpackError, eigsh
 
-from tautcut.arrays import Features, FloatArray, IntArray, SparseMatrix
-from tautcut.checks import cluster_count, hard_labels
+from tautcut.arrays import Features
+from tautcut.checks import cluster_count
 from tautcut.graph import Graph
+from tautcut.graph.chance import noise, spectrum
 from tautcut.graph.columns import carriers
-
-Severity = Literal["info", "warning"]
-Origin = Literal["features", "graph"]
+from tautcut.graph.findings import Diagnosis, Finding, Origin, Severity, percent, possible
 
 # A share of the vertices whose labels nothing decides. Good methods differ by about a point in a hundred, so more
 # than that is seen in the result.
@@ -42,73 +35,6 @@ FEWEST_NEIGHBORS = 3.0
 IDLE_WEIGHT = 0.01
 # Half the edges idle: the graph has less than half the edges that it seems to have.
 IDLE_EDGES = 0.5
-# Half the edges no better than random ones: more noise than structure.
-NOISE = 0.5
-# A random edge whose ends have no common neighbour can be told from a real one only if most random edges are so.
-SPARSE_ENOUGH = 0.5
-
-# Bounds on time.
-SPECTRAL_EDGES = 2_000_000  # the eigenvalues of more edges take minutes
-SPECTRAL_VALUES = 16  # eigenvalues, unless more clusters are asked for
-SAMPLED_EDGES = 20_000  # whose common neighbours are counted: a standard error of at most 0.4 %
-LOOKUPS = 2**22  # of neighbours at a time
-_LANCZOS_TOL = 1e-4
-_CHANCE_TOL = 1e-2  # of the random graph, of which one eigenvalue is needed, roughly
-_LANCZOS_WORK = 4e9  # products of numbers in all, which say how often Lanczos may restart,
-_LANCZOS_RESTARTS = (10, 100)  # between these bounds
-_DENSE_SIZE = 300  # below it a dense decomposition takes a fraction of a second
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing measured on a graph.
-
-    Attributes
-    ----------
-    name : str
-    value : dict of str to number
-        What was measured; shares lie in [0, 1].
-    severity : {"info", "warning"}
-        A warning says that a run on this graph is likely to disappoint.
-    meaning : str
-        What it means for clustering, as a sentence.
-    advice : str
-        What to do, as a sentence; empty where there is nothing to do.
-    """
-
-    name: str
-    value: dict[str, float | int]
-    severity: Severity
-    meaning: str
-    advice: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.meaning} {self.advice}".rstrip()
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """What `diagnose` found; `str(diagnosis)` is readable text."""
-
-    n_vertices: int
-    n_edges: int
-    n_clusters: int | None
-    findings: tuple[Finding, ...]
-
-    @property
-    def warnings(self) -> tuple[Finding, ...]:
-        """The findings to show before a run that will disappoint."""
-        return tuple(finding for finding in self.findings if finding.severity == "warning")
-
-    def to_dict(self) -> dict[str, Any]:
-        """The same as plain dicts, lists, numbers and strings."""
-        return {**asdict(self), "findings": [asdict(finding) for finding in self.findings]}
-
-    def __str__(self) -> str:
-        asked = "" if self.n_clusters is None else f", asked for {self.n_clusters} clusters"
-        head = f"{self.n_vertices:,} vertices and {self.n_edges:,} edges{asked}"
-        marks = {"info": "  ", "warning": "! "}
-        return "\n".join([head, *(marks[finding.severity] + str(finding) for finding in self.findings)])
 
 
 def diagnose(
@@ -155,7 +81,7 @@ def diagnose(
     if n_clusters is not None:
         n_clusters = cluster_count(n_clusters, graph.n_vertices)
     origin: Origin | None = "features" if features is not None else made_from
-    spectrum = _spectrum(graph, n_clusters)
+    spectral = spectrum(graph, n_clusters)
     measured = (
         None if smoothing is None else _smoothing(smoothing),
         _components(graph, n_clusters, origin),
@@ -163,56 +89,13 @@ def diagnose(
         _degrees(graph, origin),
         _weights(graph, origin),
         _masses(graph, n_clusters),
-        spectrum,
-        _noise(graph, spectrum, origin),
+        spectral,
+        noise(graph, spectral, origin),
         _cluster_size(graph, n_clusters, origin),
         None if features is None else _columns(features, names),
     )
     findings = tuple(finding for finding in measured if finding is not None)
     return Diagnosis(graph.n_vertices, graph.n_edges, n_clusters, findings)
-
-
-def confidence(graph: Graph, labels: ArrayLike, n_clusters: int) -> FloatArray:
-    """How firmly the neighbourhood of each vertex agrees on one cluster, in [0, 1].
-
-    The share of a vertex's weight that goes to each cluster, its own vote among them with the mean weight of its
-    edges; of these shares the largest minus the second largest. An isolated vertex has 0.
-
-    Parameters
-    ----------
-    graph : Graph
-        The graph whose edges say who is a neighbour of whom.
-    labels : array-like of int, shape (n_vertices,)
-        The cluster of each vertex, in 0 … n_clusters - 1.
-    n_clusters : int
-        How many clusters the labels number.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_vertices,)
-
-    Examples
-    --------
-    >>> from tautcut import Graph
-    >>> path = Graph.from_edges([(0, 1), (1, 2), (2, 3)])
-    >>> confidence(path, [0, 0, 1, 1], 2).round(2).tolist()
-    [1.0, 0.33, 0.33, 1.0]
-    """
-    hard = hard_labels(labels, graph.n_vertices, n_clusters)
-    return margins_of_rows(graph.to_scipy(), graph.degrees, hard, n_clusters)
-
-
-def margins_of_rows(W: SparseMatrix, degrees: FloatArray, labels: IntArray, n_clusters: int) -> FloatArray:
-    """`confidence` of the vertices whose rows W has, which are the first of all that are labelled: W may be wider."""
-    (n, width), n_neighbors = W.shape, np.diff(W.indptr)
-    Y = sp.csr_matrix((np.ones(width), (np.arange(width), labels)), shape=(width, max(n_clusters, 2)))
-    own = degrees / np.maximum(n_neighbors, 1)
-    votes = np.asarray((W @ Y).toarray(), dtype=np.float64)
-    votes[np.arange(n), labels[:n]] += own
-    top = np.partition(votes, -2, axis=1)[:, -2:]
-    margins = np.zeros(n)
-    np.divide(top[:, 1] - top[:, 0], degrees + own, out=margins, where=n_neighbors > 0)
-    return margins
 
 
 def _smoothing(n_neighbors: int) -> Finding:
@@ -239,7 +122,7 @@ def _components(graph: Graph, n_clusters: int | None, origin: Origin | None) -> 
         meaning = f"The graph falls into {sizes.size} components, as many as clusters asked for: they are the answer."
         return Finding("components", value, "info", meaning)
     meaning = (
-        f"{_percent(outside)} of the vertices lie outside the largest of {sizes.size:,} components; no cut is needed "
+        f"{percent(outside)} of the vertices lie outside the largest of {sizes.size:,} components; no cut is needed "
         "between components, so nothing says which of them belong together."
     )
     advice = f"{_more_neighbors(graph, 'to join them', origin)}, or cluster the components apart."
@@ -252,7 +135,7 @@ def _isolated(graph: Graph) -> Finding | None:
     if not count:
         return None
     share = count / graph.n_vertices
-    meaning = f"{count:,} vertices ({_percent(share)}) have no edge; whatever label they get is arbitrary."
+    meaning = f"{count:,} vertices ({percent(share)}) have no edge; whatever label they get is arbitrary."
     advice = "Remove them, or give them edges to their nearest vertices."
     severity: Severity = "warning" if share > NOTICEABLE else "info"
     return Finding("isolated", {"count": count, "share": share}, severity, meaning, advice)
@@ -274,14 +157,14 @@ def _degrees(graph: Graph, origin: Origin | None) -> Finding:
         return Finding("degrees", value, "warning", meaning, advice)
     if at_hubs > HUB_EDGES:
         meaning = (
-            f"{_percent(at_hubs)} of the edge ends are at {is_hub.sum():,} hubs with more than {HUB * median:.0f} "
+            f"{percent(at_hubs)} of the edge ends are at {is_hub.sum():,} hubs with more than {HUB * median:.0f} "
             "neighbours; hubs tie clusters together, and the cut is about them."
         )
-        advice = _possible(
+        advice = possible(
             origin, "Leave out the hubs, or keep only edges between mutual neighbours", ", or try metric='cosine'"
         )
         return Finding("degrees", value, "warning", meaning, advice)
-    hubs = f"; {is_hub.sum():,} hubs hold {_percent(at_hubs)} of the edge ends" if is_hub.any() else ""
+    hubs = f"; {is_hub.sum():,} hubs hold {percent(at_hubs)} of the edge ends" if is_hub.any() else ""
     meaning = f"Vertices have {counts.min():,} to {counts.max():,} neighbours, {mean:.1f} on average{hubs}."
     return Finding("degrees", value, "info", meaning)
 
@@ -301,10 +184,10 @@ def _weights(graph: Graph, origin: Origin | None) -> Finding | None:
     if idle <= IDLE_EDGES:
         return Finding("weights", value, "info", f"{span}, {decades:.1f} decades.")
     meaning = (
-        f"{span}, {decades:.1f} decades; {_percent(idle)} of the edges hold {_percent(IDLE_WEIGHT)} of the total "
+        f"{span}, {decades:.1f} decades; {percent(idle)} of the edges hold {percent(IDLE_WEIGHT)} of the total "
         "weight, so the few heavy ones decide alone."
     )
-    advice = _possible(origin, "Take the logarithm or a root of the weights", ", or weights='self-tuning' or 'binary'")
+    advice = possible(origin, "Take the logarithm or a root of the weights", ", or weights='self-tuning' or 'binary'")
     return Finding("weights", value, "warning", meaning, advice)
 
 
@@ -323,7 +206,7 @@ def _masses(graph: Graph, n_clusters: int | None) -> Finding | None:
     R = n_clusters or 2  # the fewest that there is a cut between
     value["n_too_heavy"] = n_heavy = int((masses > whole / R).sum())
     if R == 1 or not n_heavy:
-        return Finding("masses", value, "info", f"{span}; the heaviest vertex has {_percent(largest / whole)} of all.")
+        return Finding("masses", value, "info", f"{span}; the heaviest vertex has {percent(largest / whole)} of all.")
     others = "" if n_heavy == 1 else f" and {n_heavy - 1:,} more"
     meaning = (
         f"{span}. Vertex {heaviest}{others} alone {'has' if n_heavy == 1 else 'have'} more than a cluster's expected "
@@ -333,86 +216,6 @@ def _masses(graph: Graph, n_clusters: int | None) -> Finding | None:
     fewer = f"Ask for {int(whole // largest)} clusters or fewer" if whole >= 2 * largest else "Split what is heavy"
     advice = f"{fewer}, give the expected shares by class_prior, or take a root of the masses."
     return Finding("masses", value, "warning", meaning, advice)
-
-
-def _spectrum(graph: Graph, n_clusters: int | None) -> Finding | None:
-    """The gap after the R-th eigenvalue of D^-½ W D^-½, and how many eigenvalues stand out of chance.
-
-    Chance is the second eigenvalue of a random graph of the same degrees: clusters whose eigenvalue is no larger
-    cannot be told from it.
-    """
-    W = _largest_component(graph.to_scipy())
-    count = min(max(SPECTRAL_VALUES, (n_clusters or 0) + 1), W.shape[0])
-    if W.shape[0] < 3 or n_clusters == 1:
-        return None
-    if graph.n_edges > SPECTRAL_EDGES or count > 4 * SPECTRAL_VALUES:
-        meaning = f"The spectrum was not measured: {graph.n_edges:,} edges and {count} eigenvalues take too long."
-        return Finding("spectrum", {}, "info", meaning)
-    rng = np.random.default_rng(0)  # the same graph gets the same diagnosis
-    values = _leading_eigenvalues(W, count, rng, tol=_LANCZOS_TOL)
-    random = _leading_eigenvalues(_largest_component(_rewired(W, rng)), 2, rng, tol=_CHANCE_TOL)
-    if values is None or random is None:
-        return Finding("spectrum", {}, "info", "The spectrum was not measured: its eigenvalues lie too close together.")
-    return _spectral_finding(values, float(random[-1]), n_clusters)
-
-
-def _spectral_finding(values: FloatArray, chance: float, n_clusters: int | None) -> Finding:
-    """The finding on the leading eigenvalues; those of a random graph are at most `chance`."""
-    steps = 1.0 - values  # eigenvalues of the normalised Laplacian, growing from 0
-    gaps = np.diff(steps) / np.maximum(steps[1:], np.finfo(np.float64).eps)
-    visible = max(int((values > chance).sum()), 1)
-    widest = int(np.diff(steps)[1:].argmax()) + 2 if gaps.size > 1 else 1
-    value: dict[str, float | int] = {"n_visible": visible, "chance": chance, "widest_gap_at": widest}
-    seen = f"{visible}{' or more' if visible == values.size else ''}"
-    meaning = f"{seen} eigenvalues are larger than chance gives, so as many clusters can be told from it."
-    if n_clusters is None or n_clusters >= values.size:
-        return Finding("spectrum", value, "info", f"{meaning} The widest gap is after {widest}.")
-    value |= {"eigenvalue": float(values[n_clusters - 1]), "gap": float(gaps[n_clusters - 1])}
-    if visible >= n_clusters:
-        meaning += f" The relative gap after {n_clusters} is {gaps[n_clusters - 1]:.2f}."
-        return Finding("spectrum", value, "info", meaning)
-    meaning = (
-        f"Only {visible} of {n_clusters} clusters can be told from chance: eigenvalue {n_clusters} of the graph is "
-        f"{values[n_clusters - 1]:.2f}, and those of a random graph reach {chance:.2f}."
-    )
-    advice = f"Ask for {max(visible, 2)} clusters or fewer, or make a graph with less noise."
-    return Finding("spectrum", value, "warning", meaning, advice)
-
-
-def _noise(graph: Graph, spectrum: Finding | None, origin: Origin | None) -> Finding | None:
-    """The share of edges whose ends have no common neighbour, against a random graph of the same degrees.
-
-    If a share ν of the edges is random, at least ν q of all edges have no common neighbour, where q is that share in
-    the random graph: so ν is at most the ratio of the two. Good graphs may have few common neighbours too, and then
-    their spectrum shows it.
-    """
-    if not graph.n_edges:
-        return None
-    rng = np.random.default_rng(0)  # the same graph gets the same diagnosis
-    i, j = _sampled_edges(graph, rng)
-    alone = float(np.mean(_common_neighbors(graph, i, j) == 0))
-    counts = np.diff(graph.indptr).astype(np.float64)
-    pairs = float((counts * (counts - 1)).sum()) / counts.sum() ** 2
-    random = float(np.exp(-pairs * (counts[i] - 1) * (counts[j] - 1)).mean())
-    value: dict[str, float | int] = {"no_common_neighbor": alone, "random_graph": random}
-    if random < SPARSE_ENOUGH:
-        meaning = "Noise cannot be told: in a graph this dense the ends of random edges have common neighbours too."
-        return Finding("noise", value, "info", meaning)
-    noise = min(alone / random, 1.0)
-    value["noise"] = noise
-    meaning = (
-        f"The ends of {_percent(alone)} of the edges have no common neighbour, {_percent(random)} in a random graph: "
-        f"at most {_percent(noise)} of the edges are noise."
-    )
-    shows_clusters = spectrum is not None and spectrum.severity == "info" and spectrum.value.get("n_visible", 0) > 1
-    if noise <= NOISE or shows_clusters:
-        return Finding("noise", value, "info", meaning)
-    advice = _possible(
-        origin,
-        "Expect a poor cut unless the graph is of a kind without triangles, such as a grid",
-        "; from features, reduce their dimension, choose another metric or raise n_neighbors",
-    )
-    return Finding("noise", value, "warning", meaning, advice)
 
 
 def _cluster_size(graph: Graph, n_clusters: int | None, origin: Origin | None) -> Finding | None:
@@ -429,7 +232,7 @@ def _cluster_size(graph: Graph, n_clusters: int | None, origin: Origin | None) -
         f"{around:.0f}: every cluster must cut most of its own edges."
     )
     fewer = f"Ask for at most {int(graph.n_vertices // around)} clusters"
-    return Finding("cluster size", value, "warning", meaning, _possible(origin, fewer, ", or lower n_neighbors"))
+    return Finding("cluster size", value, "warning", meaning, possible(origin, fewer, ", or lower n_neighbors"))
 
 
 def _columns(features: Features, names: Sequence[object] | None) -> Finding | None:
@@ -446,18 +249,13 @@ def _columns(features: Features, names: Sequence[object] | None) -> Finding | No
     if not found.are_too_few:
         widest = replace(found, columns=found.columns[:1]).named(names)
         meaning = (
-            f"The widest of {found.n_columns} columns ({widest}) carries {_percent(found.largest)} of the squared "
+            f"The widest of {found.n_columns} columns ({widest}) carries {percent(found.largest)} of the squared "
             f"distances; it takes {len(found.columns)} to carry nearly all."
         )
         return Finding("columns", value, "info", meaning)
     meaning = f"{found.sentence(names)}; the others hardly count."
     advice = "Scale the columns (--scale standard; in Python, sklearn's StandardScaler), unless they share a unit."
     return Finding("columns", value, "warning", meaning, advice)
-
-
-def _possible(origin: Origin | None, always: str, for_features: str) -> str:
-    """Advice on what can be changed: how features are made into a graph only where there are, or may be, features."""
-    return f"{always}." if origin == "graph" else f"{always}{for_features}."
 
 
 def _more_neighbors(graph: Graph, purpose: str, origin: Origin | None) -> str:
@@ -471,79 +269,3 @@ def _more_neighbors(graph: Graph, purpose: str, origin: Origin | None) -> str:
     if origin == "features":
         return f"Raise n_neighbors {purpose}"
     return f"Add edges {purpose} (a larger n_neighbors, if the graph was made from features)"
-
-
-def _largest_component(W: SparseMatrix) -> SparseMatrix:
-    """The weights inside the largest component."""
-    component = connected_components(W, directed=False)[1]
-    inside = np.flatnonzero(component == np.bincount(component).argmax())
-    return W if inside.size == W.shape[0] else sp.csr_matrix(W[inside][:, inside])
-
-
-def _rewired(W: SparseMatrix, rng: np.random.Generator) -> SparseMatrix:
-    """A random graph whose vertices have as many edges as in W, but for loops, which are left out."""
-    edges = sp.triu(W, 1).tocoo()
-    is_turned = rng.random(edges.nnz) < 0.5
-    i = np.where(is_turned, edges.col, edges.row)
-    j = rng.permutation(np.where(is_turned, edges.row, edges.col))
-    proper = i != j
-    upper = sp.coo_matrix((edges.data[proper], (i[proper], j[proper])), shape=W.shape)
-    return sp.csr_matrix(upper + upper.T)
-
-
-def _leading_eigenvalues(W: SparseMatrix, count: int, rng: np.random.Generator, *, tol: float) -> FloatArray | None:
-    """The largest eigenvalues of D^-½ W D^-½ of a connected graph, in decreasing order.
-
-    None where Lanczos does not get there in bounded time.
-    """
-    n = W.shape[0]
-    if n < 2:
-        return np.zeros(1)
-    W = W.copy()
-    W.data /= W.data.max()  # first, so that no degree overflows or vanishes
-    scale = sp.diags(1.0 / np.sqrt(np.asarray(W.sum(axis=1)).ravel()))
-    S = sp.csr_matrix(scale @ W @ scale)
-    if n <= max(_DENSE_SIZE, 3 * count + 1):
-        return np.asarray(np.linalg.eigvalsh(S.toarray())[::-1][:count], dtype=np.float64)
-    n_basis = max(3 * count, 20)
-    restarts = int(np.clip(_LANCZOS_WORK / (n_basis * S.nnz), *_LANCZOS_RESTARTS))
-    options: dict[str, Any] = {"tol": tol, "maxiter": restarts, "ncv": n_basis, "v0": rng.standard_normal(n)}
-    try:
-        values = eigsh(S, count, which="LA", return_eigenvectors=False, **options)
-    except ArpackError:
-        return None
-    return np.asarray(np.sort(values)[::-1], dtype=np.float64)
-
-
-def _sampled_edges(graph: Graph, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
-    """Ends of the edges, at most SAMPLED_EDGES of them; the first end has no more neighbours than the second."""
-    entries = np.arange(graph.indices.size)
-    if entries.size > 2 * SAMPLED_EDGES:
-        entries = np.sort(rng.choice(entries.size, SAMPLED_EDGES, replace=False))
-    i = np.searchsorted(graph.indptr, entries, side="right") - 1
-    j = graph.indices[entries].astype(np.int64)
-    counts = np.diff(graph.indptr)
-    is_larger = counts[i] > counts[j]
-    return np.where(is_larger, j, i), np.where(is_larger, i, j)
-
-
-def _common_neighbors(graph: Graph, i: IntArray, j: IntArray) -> IntArray:
-    """How many neighbours of i are neighbours of j too, for each pair."""
-    n, counts = graph.n_vertices, np.diff(graph.indptr)
-    keys = np.repeat(np.arange(n), counts) * n + graph.indices  # growing, as rows and their neighbours are sorted
-    common = np.empty(i.size, dtype=np.int64)
-    part = (np.cumsum(counts[i]) - counts[i]) // LOOKUPS  # the pairs in parts of about so many lookups
-    for block in np.split(np.arange(i.size), np.flatnonzero(np.diff(part)) + 1):
-        lengths = counts[i[block]]
-        pair = np.repeat(np.arange(lengths.size), lengths)
-        within = np.arange(pair.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        third = graph.indices[graph.indptr[i[block]][pair] + within]
-        wanted = j[block][pair] * n + third
-        place = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
-        common[block] = np.bincount(pair[keys[place] == wanted], minlength=lengths.size)
-    return common
-
-
-def _percent(share: float) -> str:
-    """A share in words: 7 %, 0.3 %."""
-    return f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:.0f} %"

@@ -19,7 +19,7 @@ from tautcut.errors import InputError
 from tautcut.graph.adapters import ROUNDING, differ, masses_of, matrix_of_edges, midpoint, weight_matrix
 
 if TYPE_CHECKING:
-    from tautcut.graph.diagnostics import Diagnosis
+    from tautcut.graph.findings import Diagnosis
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 

@@ -23,7 +23,7 @@ from tautcut.algorithm.stopping import Status
 from tautcut.arrays import Array, FloatArray, IntArray
 from tautcut.checks import UNLABELLED
 from tautcut.errors import InputError
-from tautcut.graph.diagnostics import margins_of_rows
+from tautcut.graph.confidence import margins_of_rows
 from tautcut.kernels import devices
 from tautcut.kernels.cpu.layout import grouped_order, permuted_part
 from tautcut.kernels.cpu.passes import row_width

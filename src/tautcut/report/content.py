@@ -21,7 +21,7 @@ from tautcut.algorithm.results import Result
 from tautcut.arrays import Array, FloatArray, IntArray
 from tautcut.graph import Graph
 from tautcut.graph.columns import levelled
-from tautcut.graph.diagnostics import Diagnosis
+from tautcut.graph.findings import Diagnosis
 from tautcut.problem import Partition
 from tautcut.records.records import plain_setting
 from tautcut.report.columns import Column, cross_table, shown_column

@@ -23,7 +23,8 @@ from numpy.typing import ArrayLike
 from tautcut.algorithm.results import Result
 from tautcut.arrays import Array, FloatArray
 from tautcut.errors import InputError
-from tautcut.graph.diagnostics import Diagnosis, diagnose
+from tautcut.graph.diagnostics import diagnose
+from tautcut.graph.findings import Diagnosis
 from tautcut.records.records import circumstances
 from tautcut.report.columns import SHOWN_FEATURES, Column, columns_of
 from tautcut.report.content import Json, Subject, content_of

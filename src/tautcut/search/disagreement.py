@@ -14,7 +14,7 @@ import numpy as np
 from tautcut.algorithm.results import Result
 from tautcut.algorithm.stopping import CUT_SHORT
 from tautcut.arrays import Array, IntArray
-from tautcut.graph.diagnostics import Finding
+from tautcut.graph.findings import Finding
 from tautcut.graph.laplacian import centrality_within
 from tautcut.problem import Problem
 from tautcut.search.certainty import labels_per_class

@@ -15,7 +15,7 @@ import numpy as np
 from tautcut.algorithm.results import Result
 from tautcut.algorithm.stopping import Status
 from tautcut.arrays import BoolArray, FloatArray, IntArray
-from tautcut.graph.diagnostics import Finding
+from tautcut.graph.findings import Finding
 from tautcut.kernels.cpu.coarsening import Level, contract_matching, finest_level, induced, weights_between
 from tautcut.kernels.cpu.moves import bisect, descend
 from tautcut.problem import Partition, Problem, cuts
