@@ -588,7 +588,7 @@ def test_memory_is_an_option_of_every_command_that_reads(tmp_path, capsys, monke
 
 
 def test_sizes_of_memory():
-    from tautcut.cli.options import _bytes
+    from tautcut.cli.source import _bytes
 
     sizes = {"500MB": 5 * 10**8, "4GB": 4 * 10**9, "4GiB": 2**32, "1.5g": 15 * 10**8, "12345": 12345, "1 kB": 1000}
     assert {text: _bytes(text) for text in sizes} == sizes

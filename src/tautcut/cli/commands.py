@@ -15,8 +15,9 @@ import typer
 
 from tautcut.cli import shell
 from tautcut.cli.finished import FinishedRun
-from tautcut.cli.options import AskedSource, Candidates, Common, FitOptions, Grouping, Source, expanded, n_apart
+from tautcut.cli.options import Candidates, Common, FitOptions, Grouping, expanded, n_apart
 from tautcut.cli.sharded import Ranks, ShardedCommand
+from tautcut.cli.source import AskedSource, Source
 from tautcut.errors import InputError
 from tautcut.interrupts import apart
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from tautcut.arrays import Array
     from tautcut.formats import Data
     from tautcut.graph import Graph
-    from tautcut.graph.diagnostics import Diagnosis
+    from tautcut.graph.findings import Diagnosis
     from tautcut.neighbors import NeighborReport
 
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tautcut.cli import shell
-from tautcut.cli.options import Common, Source, expanded, split_by_commas
+from tautcut.cli.options import Common, expanded, split_by_commas
+from tautcut.cli.source import Source
 from tautcut.errors import EngineUnavailableError, InputError
 from tautcut.interrupts import apart
 

@@ -15,7 +15,8 @@ from typer import Option
 
 from tautcut._version import __version__
 from tautcut.cli import shell
-from tautcut.cli.options import Common, FitOptions, Grouping, Source, expanded
+from tautcut.cli.options import Common, FitOptions, Grouping, expanded
+from tautcut.cli.source import Source
 from tautcut.errors import InputError, PeerFailedError, RankLostError
 from tautcut.interrupts import apart, heeding, outlive_never
 

@@ -13,7 +13,8 @@ from typer import Argument, Option
 
 from tautcut._version import __version__
 from tautcut.cli import shell
-from tautcut.cli.options import Common, Source, expanded
+from tautcut.cli.options import Common, expanded
+from tautcut.cli.source import Source
 from tautcut.errors import InputError
 from tautcut.interrupts import apart
 
@@ -86,7 +87,7 @@ def _sharded(
 
     from tautcut.checks import one_of, whole_number
     from tautcut.formats.base import KINDS
-    from tautcut.ranks.edges import edge_files
+    from tautcut.ranks.edge_files import edge_files
     from tautcut.ranks.files import new_folder
     from tautcut.ranks.sharding import shard_edges, shard_graph
 
