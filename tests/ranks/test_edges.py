@@ -15,7 +15,8 @@ from tautcut import Graph, memory
 from tautcut.errors import InputError
 from tautcut.ranks import edges as room_of_edges
 from tautcut.ranks import metis
-from tautcut.ranks.edges import edge_files, rows_of_edges
+from tautcut.ranks.edge_files import edge_files
+from tautcut.ranks.edges import rows_of_edges
 from tautcut.ranks.rows import weighing_of
 from tautcut.ranks.sharding import shard_edges
 

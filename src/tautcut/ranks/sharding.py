@@ -21,7 +21,8 @@ from tautcut.arrays import Array, BoolArray, FloatArray, IntArray
 from tautcut.graph import Graph
 from tautcut.graph.graph import local_order
 from tautcut.graph.shard import Whole
-from tautcut.ranks.edges import EdgeFiles, rows_of_edges
+from tautcut.ranks.edge_files import EdgeFiles
+from tautcut.ranks.edges import rows_of_edges
 from tautcut.ranks.files import PartWriter, ShardedGraph, ShardWriter, writing_shards
 from tautcut.ranks.parts import PartArray, distributed, divided
 from tautcut.ranks.rows import Rows, distinct, weighing_of
