@@ -15,7 +15,7 @@ from tautcut.arrays import Array, FloatArray, IntArray
 from tautcut.graph.shard import Shard
 from tautcut.kernels.cpu.compiling import compiled
 from tautcut.kernels.cpu.passes import PADDING
-from tautcut.kernels.cpu.rows import first_largest, full, largest, load, store
+from tautcut.kernels.cpu.rows import first_equal, full, largest, load, store
 from tautcut.kernels.tally import N_BINS
 
 
@@ -49,7 +49,7 @@ def _arrivals(tile: int, one: Any) -> Any:
                 shown = f + load(columns, PADDING * n_tiles + t, tile)
                 highest = largest(shown)
                 if highest > best:
-                    best, place = highest, t * tile + first_largest(shown)
+                    best, place = highest, t * tile + first_equal(shown, full(highest, tile))
             labels[i] = place
 
     return arrive

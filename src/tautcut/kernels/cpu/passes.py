@@ -19,8 +19,8 @@ from tautcut.kernels.cpu.medians import locate_medians
 
 # isort: off
 from tautcut.kernels.cpu.rows import (
-    absolute, entry, first_largest, full, has_lane_between, largest, load, maximum, minimum, padded_width, prefetch,
-    spread, store, total, where_equal, where_greater, widen,
+    absolute, are_above_alike, entry, first_equal, full, has_lane_between, largest, load, maximum, minimum,
+    padded_width, prefetch, spread, store, total, where_equal, where_greater, widen,
 )  # fmt: skip
 
 # isort: on
@@ -32,6 +32,7 @@ SPECIALISED = 128  # clusters up to which passes are compiled for the lanes of a
 _TILE_BYTES = 128  # of a row that is too long for registers, at a time: four of 256 bits
 _AHEAD_BYTES = 5120  # of neighbours' rows that are asked for before they are used (decision 0066),
 _AHEAD = (8, 64)  # and how many rows that may be, at least and at most
+_ROUNDINGS = 8  # of a value near 1, for each lane of a row: more than its sums are wrong by
 NEVER = -1e30  # far below any value, yet finite in float32: a padding lane never enters the support of a projection
 
 # Rows of `columns`, what `iterate` is told of each column of F.
@@ -113,6 +114,7 @@ def _tiled(tile: int, has_unit_weights: bool, has_masses: bool, dtype: str) -> A
 def _specialised_pass(width: int, has_unit_weights: bool, has_masses: bool, one: Any) -> Any:
     """The passes for rows that live in registers; `one` has the precision of F."""
     zero = one - one
+    margin = margin_of(width, one)
     ahead = int(np.clip(_AHEAD_BYTES // (width * one.itemsize), *_AHEAD))
 
     @compiled
@@ -172,10 +174,13 @@ def _specialised_pass(width: int, has_unit_weights: bool, has_masses: bool, one:
                         pull = where_greater(f_k, median, above, where_equal(f_k, median, tie, below))
                         g = f_k + (full(pulls[i], width) * pull if has_masses else pull)
                         x = (f_old - tau_scale * divergence + taus * g) * shrink + padding
-                        f = _project(x, width, ones, nothing, one)
+                        x = x - spread(largest(x), x)
+                        threshold = _threshold(x, f_old, width, ones, nothing, one, margin)
+                        f = minimum(maximum(x - spread(threshold, x), nothing), ones)
                         store(F_next, i, f)
                         store(F_bar_next, i, f + thetas * (f - f_old))
-                        labels[i] = first_largest(f + padding)
+                        # its largest x was 0
+                        labels[i] = first_equal(f, minimum(maximum(spread(-threshold, x), nothing), ones))
                     chunk = take(words)
             elif command == MEDIANS:
                 column = take(words)
@@ -241,10 +246,24 @@ def _specialised_pass(width: int, has_unit_weights: bool, has_masses: bool, one:
     return work
 
 
+def margin_of(width: int, one: Any) -> Any:
+    """More than the threshold of a row can be wrong by, in the precision of `one`."""
+    return type(one)(_ROUNDINGS * width * np.finfo(one.dtype).eps)
+
+
 @compiled
-def _project(x: Any, width: int, ones: Any, nothing: Any, one: Any) -> Any:
-    """Michelot: max(x − t, 0) with t such that the row sums to one. A round for each lane at most, whatever is in x."""
-    x = x - spread(largest(x), x)  # the largest is now 0 and never leaves the support
+def _threshold(x: Any, before: Any, width: int, ones: Any, nothing: Any, one: Any, margin: Any) -> Any:
+    """The t with which max(x − t, 0) sums to one, of a row whose largest value is 0: its projection onto the simplex.
+
+    A row seldom changes its support from one iteration to the next: if the support of the row `before` has such a t,
+    and no lane lies within `margin` of it, then that is what Michelot's rounds would end with, bit for bit (decision
+    0071). Else they begin with what is above −1, a round for each lane at most, whatever is in x.
+    """
+    count = max(total(where_greater(before, nothing, ones, nothing)), one)
+    threshold = (total(where_greater(before, nothing, x, nothing)) - one) / count
+    low, high = spread(threshold - margin, x), spread(threshold + margin, x)
+    if are_above_alike(x, where_greater(before, nothing, high, low), before, nothing):
+        return threshold
     threshold = -one
     support = one - one
     for _ in range(width):
@@ -254,7 +273,7 @@ def _project(x: Any, width: int, ones: Any, nothing: Any, one: Any) -> Any:
         if count == support:
             break
         support = count
-    return minimum(maximum(x - spread(threshold, x), nothing), ones)
+    return threshold
 
 
 @inlined
@@ -348,7 +367,7 @@ def _tiled_pass(tile: int, has_unit_weights: bool, has_masses: bool, one: Any) -
                             store(F_bar_next, at + t, f + thetas * (f - f_old))
                             highest = largest(f)
                             if highest > best:
-                                best, place = highest, t * tile + first_largest(f)
+                                best, place = highest, t * tile + first_equal(f, full(highest, tile))
                         labels[i] = place
                     chunk = take(words)
             elif command == MEDIANS:

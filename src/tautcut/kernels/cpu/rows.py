@@ -321,6 +321,12 @@ def largest(typing_context: Any, x: Any) -> Any:
     return x.dtype(x), generate
 
 
+def _any(builder: Any, truths: Any) -> Any:
+    """Whether any lane of a vector of truth values is true."""
+    name = f"llvm.vector.reduce.or.v{truths.type.count}i1"
+    return _call(builder, name, ir.IntType(1), [truths])
+
+
 @intrinsic
 def has_lane_between(typing_context: Any, x: Any, low: Any, high: Any) -> Any:
     """Whether any lane satisfies low < x ≤ high."""
@@ -329,11 +335,24 @@ def has_lane_between(typing_context: Any, x: Any, low: Any, high: Any) -> Any:
         answer = ir.Constant(ir.IntType(1), 0)
         for x, low, high in zip(*(_pieces(builder, arg) for arg in args), strict=True):
             inside = builder.and_(builder.fcmp_ordered(">", x, low), builder.fcmp_ordered("<=", x, high))
-            name = f"llvm.vector.reduce.or.v{x.type.count}i1"
-            answer = builder.or_(answer, _call(builder, name, ir.IntType(1), [inside]))
+            answer = builder.or_(answer, _any(builder, inside))
         return answer
 
     return types.boolean(x, low, high), generate
+
+
+@intrinsic
+def are_above_alike(typing_context: Any, x: Any, y: Any, u: Any, v: Any) -> Any:
+    """Whether x > y in exactly those lanes in which u > v."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        differ = ir.Constant(ir.IntType(1), 0)
+        for x, y, u, v in zip(*(_pieces(builder, arg) for arg in args), strict=True):
+            odd = builder.xor(builder.fcmp_ordered(">", x, y), builder.fcmp_ordered(">", u, v))
+            differ = builder.or_(differ, _any(builder, odd))
+        return builder.not_(differ)
+
+    return types.boolean(x, y, u, v), generate
 
 
 def _bits(builder: Any, answers: list[Any]) -> Any:
@@ -371,20 +390,20 @@ def lanes_above(typing_context: Any, x: Any, y: Any) -> Any:
 
 
 @intrinsic
-def first_largest(typing_context: Any, x: Any) -> Any:
-    """The number of the first lane that holds the largest value; 0 if that is NaN."""
+def first_equal(typing_context: Any, x: Any, y: Any) -> Any:
+    """The number of the first lane in which both rows are equal; 0 if there is none."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        peak = context.compile_internal(builder, lambda row: largest(row), x.dtype(x), [args[0]])
         place, begin = ir.Constant(ir.IntType(64), 0), x.width
-        for piece in reversed(_pieces(builder, args[0])):  # from the last, so that an earlier one has the final say
-            lanes = piece.type.count
+        pairs = list(zip(*(_pieces(builder, arg) for arg in args), strict=True))
+        for one, other in reversed(pairs):  # from the last, so that an earlier one has the final say
+            lanes = one.type.count
             begin -= lanes
-            equal = builder.fcmp_ordered("==", piece, _splat(builder, peak, lanes))
+            equal = builder.fcmp_ordered("==", one, other)
             mask = builder.zext(builder.bitcast(equal, ir.IntType(lanes)), ir.IntType(64))  # a bit per lane
             first = builder.cttz(mask, ir.Constant(ir.IntType(1), 0))
             is_here = builder.icmp_unsigned("!=", mask, ir.Constant(ir.IntType(64), 0))
             place = builder.select(is_here, builder.add(first, ir.Constant(ir.IntType(64), begin)), place)
         return place
 
-    return types.int64(x), generate
+    return types.int64(x, y), generate
