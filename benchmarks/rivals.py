@@ -17,6 +17,7 @@ from tautcut.kernels.cpu.coarsening import finest_level
 from tautcut.kernels.cpu.moves import descend
 from tautcut.problem import Partition, Problem
 from tautcut.records import RunRecord, circumstances
+from tautcut.search.bounds import with_bounds
 from tautcut.search.partitioners import integer_weights
 from tautcut.search.plan import Plan, Task
 
@@ -28,7 +29,7 @@ HOT, COLD = 20.0, 0.1  # temperatures, in edges of mean weight
 
 
 def smallest_sizes(problem: Problem) -> Any:
-    return Task(problem, Plan()).smallest
+    return with_bounds(Task(problem, Plan())).smallest
 
 
 def best_of(problem: Problem, name: str, tries: Callable[[Problem], Tries], *, data: str) -> RunRecord:

@@ -11,9 +11,10 @@ from strategies import planted_graph, use_threads
 from tautcut import Problem
 from tautcut.graph import Graph
 from tautcut.kernels.cpu.layout import permuted
-from tautcut.search import cycles, driver, layout, multilevel
+from tautcut.search import driver, layout, multilevel
 from tautcut.search.cycles import VCycles
 from tautcut.search.driver import best_of_starts
+from tautcut.search.ladder import Levels
 from tautcut.search.layout import in_order, near_order
 from tautcut.search.plan import Plan, Task
 
@@ -34,8 +35,8 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tautcut.kernels.cpu.layout._CACHE_BYTES", 0)
     monkeypatch.setattr("tautcut.kernels.cpu.sharing._LEAST_SHARE", 100)
     monkeypatch.setattr(layout, "_PARTS", (R, R))
-    monkeypatch.setattr(cycles, "_SHARED_WORK", 0)
-    monkeypatch.setattr(cycles, "_SHARED_COARSEST", 65)
+    monkeypatch.setattr("tautcut.search.ladder._SHARED_WORK", 0)
+    monkeypatch.setattr("tautcut.search.ladder._SHARED_COARSEST", 65)
     monkeypatch.setattr(multilevel, "_ANNEALED_WORK", 0)
 
 
@@ -90,16 +91,17 @@ def test_the_same_bits_at_any_number_of_threads(graph, large, monkeypatch):
 def test_shared_levels(graph, large):
     problem = Problem(graph, R)
     task = Task(problem, Plan())
-    shared = VCycles(problem, task.smallest, children=5)
-    assert shared.shared.steps
-    assert shared.shared.lowest.n_vertices <= 2 * 65 * R
+    cycles = VCycles(task.levels, task.smallest, children=5)
+    ladder = task.levels.shared
+    assert ladder.steps
+    assert ladder.lowest.n_vertices <= 2 * 65 * R
     rng = np.random.default_rng(0)
-    partition = shared.start(0, rng)
+    partition = cycles.start(0, rng)
     assert partition.energy == pytest.approx(problem.partition(partition.labels).energy)
     # a start is a partition of the lowest shared level
-    np.testing.assert_array_equal(shared.shared.raised(shared.shared.inherited(partition.labels)), partition.labels)
-    child = shared.combine(partition, shared.start(1, rng), rng=rng)
-    settled = shared.settled(child)
+    np.testing.assert_array_equal(ladder.raised(ladder.inherited(partition.labels)), partition.labels)
+    child = cycles.combine(partition, cycles.start(1, rng), rng=rng)
+    settled = cycles.settled(child)
     assert settled.energy <= child.energy <= partition.energy
     assert settled.energy == pytest.approx(problem.partition(settled.labels).energy)
 
@@ -107,5 +109,4 @@ def test_shared_levels(graph, large):
 def test_labels_leave_nothing_to_share(graph, large):
     labels = np.where(np.arange(R * SIZE) < 5, PLANTED, -1)
     problem = Problem(graph, R, labels=labels)
-    alone = VCycles(problem, Task(problem, Plan()).smallest, children=5)
-    assert not alone.shared.steps
+    assert not Levels(problem).shared.steps

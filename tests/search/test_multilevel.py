@@ -19,7 +19,7 @@ from tautcut.errors import InputError
 from tautcut.kernels.cpu.coarsening import finest_level, induced, weights_between
 from tautcut.kernels.cpu.moves import descend
 from tautcut.problem import Partition, lam_of_prior
-from tautcut.search import cycles, multilevel
+from tautcut.search import ladder, multilevel
 from tautcut.search.cycles import VCycles, lightest_apart
 from tautcut.search.driver import best_of_starts
 from tautcut.search.multilevel import MultilevelSearcher
@@ -46,7 +46,7 @@ def searched(method: str, problem: Problem, labels: np.ndarray, *, smallest: int
     """What one way of searching makes of these labels."""
     task = Task(problem, Plan(min_cluster_size=smallest))
     partition, rng = problem.partition(labels), np.random.default_rng(seed)
-    cycles = VCycles(problem, task.smallest, children=min(5, task.effort.children))
+    cycles = VCycles(task.levels, task.smallest, children=min(5, task.effort.children))
     if method == "refine":
         return cycles.refine(partition, rng=rng)
     shifted = problem.partition(np.where(problem.is_labelled, labels, np.roll(labels, 1)))
@@ -203,7 +203,7 @@ def test_where_hubs_hold_a_graph_together_light_vertices_are_cut_off(monkeypatch
     """As on a large graph, which is neither solved nor annealed, and whose coarsenings hide them in the hubs."""
     problem = Problem(hubs_and_leaves(3000), 4)
     monkeypatch.setattr(multilevel, "_ANNEALED_WORK", 0)
-    monkeypatch.setattr(cycles, "_SHARED_WORK", 0)
+    monkeypatch.setattr(ladder, "_SHARED_WORK", 0)
     plan = Plan(init="multilevel", n_init=2)
     found = best_of_starts(problem, plan, rng=np.random.default_rng(0)).partition
     assert found.energy < problem.partition(lightest_apart(problem, Task(problem, plan).smallest)).energy

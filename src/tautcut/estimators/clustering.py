@@ -96,8 +96,9 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         Algorithm 1 alone.
     min_cluster_size : int, default None
         The fewest points that a cluster should have: the search prefers any partition that keeps to it over one that
-        does not. None is a quarter of the expected size. Without a search it has no effect, but one that is missed is
-        warned of, as always.
+        does not. None is a quarter of the expected size; or down to a twentieth, where smaller clusters stand so much
+        apart that the energy is less than half with them. Without a search it has no effect, but one that is missed
+        is warned of, as always.
     max_iter : int, default 2000
         The most inner iterations of Algorithm 1 in one run. A run that reaches it says so in `status_`.
     tol : float, default 1e-4

@@ -40,6 +40,7 @@ from tautcut.ranks.problem import DividedProblem
 from tautcut.ranks.results import LABELS
 from tautcut.search.cycles import VCycles
 from tautcut.search.driver import best_of_starts
+from tautcut.search.ladder import Levels
 from tautcut.search.plan import SMALLEST_SHARE, Plan, Task
 from tautcut.search.starts import soften
 from tautcut.search.transduction import transduce
@@ -329,7 +330,7 @@ class RankRun:
         assert labels is not None
         whole = Problem(coarse.graph, problem.n_clusters, problem.lam, known)
         effort = Task(whole, self._asked.plan).effort
-        cycles = VCycles(whole, smallest / self._graph.whole.mass_unit, effort.children)
+        cycles = VCycles(Levels(whole), smallest / self._graph.whole.mass_unit, effort.children)
         rng = np.random.default_rng([self._asked.seed, 1])
         return cycles.refine(whole.partition(labels), rng=rng).labels
 

@@ -26,6 +26,7 @@ from tautcut.kernels.cpu.tabu import tabu
 from tautcut.problem import Problem
 from tautcut.search import partitioners
 from tautcut.search.cycles import VCycles, pockets
+from tautcut.search.ladder import Levels
 from tautcut.search.plan import Task
 from tautcut.search.starts import soften
 
@@ -88,8 +89,8 @@ def _compile(part: str, words: Sequence[str]) -> None:
         solve(problem, soften(labels, R), dtype=dtype, stop=StopRule(max_iter=4))
         return
     problem, smallest = Problem(_ring(_RING), 3), np.full(3, 2.0)
-    cycles = VCycles(problem, smallest, 2)
-    level, lam = cycles.finest, problem.lam
+    cycles = VCycles(Levels(problem), smallest, 2)
+    level, lam = cycles.levels.finest, problem.lam
     if part == "annealing":
         labels = np.arange(problem.n_vertices) % 3
         anneal(level, labels, lam, smallest, hot=1.0, cold=0.5, work=100, seed=0)

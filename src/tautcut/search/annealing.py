@@ -39,7 +39,7 @@ class Annealing:
     def __init__(self, problem: Problem, smallest: FloatArray, cycles: VCycles) -> None:
         self._problem, self._lam = problem, problem.lam
         self._smallest = smallest
-        self._cycles, self._finest = cycles, cycles.finest
+        self._cycles, self._finest = cycles, cycles.levels.finest
         self._are_alike = bool(np.ptp(problem.lam) == 0 and np.ptp(smallest) == 0)
         n = problem.n_vertices
         self._work = max(_LEAST_WORK, _WORK_OF_VERTEX * n)
@@ -68,7 +68,7 @@ class Annealing:
         kind -= _STRANGERS
         if kind < _CYCLED + _OVERLAID and n > 1:
             better, other = (parents[place] for place in sorted(rng.choice(n, 2, replace=False)))
-            is_cycled = kind < _CYCLED and self._cycles.has_levels
+            is_cycled = kind < _CYCLED and self._cycles.levels.are_several
             labels = self._cycles.combine(better, other, rng=rng).labels if is_cycled else None
             return self._finished(self._overlaid(better, other, rng) if labels is None else labels, warm, rng)
         if kind < _CYCLED + _OVERLAID + _MELTED:

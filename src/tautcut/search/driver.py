@@ -25,6 +25,7 @@ from tautcut.kernels import devices
 from tautcut.kernels.cpu import compiling
 from tautcut.problem import Partition, Problem
 from tautcut.search import ahead, partitioners
+from tautcut.search.bounds import with_bounds
 from tautcut.search.generations import GenerationSearcher
 from tautcut.search.layout import in_order, near_order
 from tautcut.search.levels import LevelSearcher
@@ -83,7 +84,7 @@ def best_of_starts(
         return result
     plan.foresee_memory(problem.graph, problem.n_clusters)
     order = apart(lambda: _order_of(task))
-    laid_out = task if order is None else apart(lambda: _in_order(task, order))
+    laid_out = apart(lambda: _begun(task, order))
     best = _Best(laid_out)
     watched = replace(laid_out, keep=best.keep)
     try:
@@ -105,6 +106,14 @@ def _order_of(task: Task) -> IntArray | None:
     if plan.search == "none" or task.is_small or devices.resolved(plan.device) != "cpu" or problem.numerator != "tv":
         return None
     return near_order(problem, problem.n_clusters * plan.bytes_of_value)
+
+
+def _begun(task: Task, order: IntArray | None) -> Task:
+    """The task as it is searched: its vertices in this order, its kernels compiled, its clusters bounded."""
+    if order is not None:
+        task = _in_order(task, order)
+    ahead.compile_side_by_side(task)
+    return with_bounds(task)
 
 
 def _in_order(task: Task, order: IntArray) -> Task:
@@ -173,7 +182,6 @@ def _searcher_for(task: Task) -> Searcher:
 
 def _search(searcher: Searcher, task: Task, best: _Best, rng: np.random.Generator) -> None:
     """Starts make a population, children improve it, and Algorithm 1 polishes the best."""
-    ahead.compile_side_by_side(task)
     population = Population(task.smallest, searcher.capacity)
     best.begin(searcher)
     try:

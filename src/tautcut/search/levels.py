@@ -94,9 +94,13 @@ class LevelSearcher:
         coarse, restricted = searcher.coarsened(n_coarse, self._heaviest, founders, int(rng.integers(2**31)))
         lower_problem = Problem(coarse.graph, problem.n_clusters, problem.lam)
         n_points = self._task.plan.n_points or self._task.problem.n_vertices
+        above = self._task
         lower = GenerationSearcher(
-            Task(lower_problem, replace(self._task.plan, n_points=n_points), self._task.observers, self._task.deadline)
-        )
+            Task(
+                lower_problem, replace(above.plan, n_points=n_points), above.observers, above.deadline,
+                keeps_small=above.keeps_small,
+            )
+        )  # fmt: skip
         images = [lower_problem.partition(labels) for labels in restricted]
         if 2 * self._coarsest < lower_problem.n_vertices <= problem.n_vertices // 2:
             found = Population(lower.smallest, self.capacity)

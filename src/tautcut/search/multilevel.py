@@ -67,7 +67,7 @@ class MultilevelSearcher:
 
     @cached_property
     def _cycles(self) -> VCycles:
-        return VCycles(self._task.problem, self._task.smallest, self._effort.children)
+        return VCycles(self._task.levels, self._task.smallest, self._effort.children)
 
     @cached_property
     def _annealing(self) -> Annealing | None:
@@ -101,7 +101,7 @@ class MultilevelSearcher:
     def _searched(self, generators: list[np.random.Generator]) -> Iterator[Partition]:
         """Each multilevel start, in their order; in threads, or in processes where n_jobs asks for it."""
         if self._task.plan.n_jobs in (None, 1):
-            _ = self._cycles.shared  # made before the threads that share it begin
+            _ = self._task.levels.shared  # made before the threads that share it begin
             return in_threads(lambda one: self._start(*one), list(enumerate(generators)))
         return self._in_processes(self._silent()._start, enumerate(generators))
 
@@ -113,7 +113,8 @@ class MultilevelSearcher:
 
     def _silent(self) -> MultilevelSearcher:
         """The same without observers: a bar cannot be drawn from another process."""
-        return MultilevelSearcher(Task(self._task.problem, self._task.plan, deadline=self._task.deadline))
+        task = self._task
+        return MultilevelSearcher(Task(task.problem, task.plan, deadline=task.deadline, keeps_small=task.keeps_small))
 
     def _in_processes(self, work: Callable[..., Item], arguments: Iterable[tuple[Any, ...]]) -> Iterator[Item]:
         from joblib import Parallel, delayed
@@ -151,7 +152,7 @@ class MultilevelSearcher:
         if self._annealing and n > 1:  # a child that is annealed is another one each time
             self.n_children = self._effort.annealed_children * n
         yield from self._combinations(population, rng)
-        if self._are_searched and self._cycles.shared.steps:  # the best has not been on the finest levels yet
+        if self._are_searched and self._task.levels.shared.steps:  # the best has not been on the finest levels yet
             yield Found(self._cycles.settled(population[0]))
 
     def _combinations(self, population: Population, rng: np.random.Generator) -> Iterator[Found]:

@@ -22,11 +22,14 @@ from tautcut.errors import InputError
 from tautcut.graph import Graph
 from tautcut.kernels import devices
 from tautcut.problem import Problem, expected_masses
+from tautcut.search.ladder import Levels
 
 ALGORITHMS = ("fast", "paper")
 INITS = ("auto", "multilevel", "ncut-seeds", "ncut", "random")
 
-SMALLEST_SHARE = 0.25  # of a cluster's expected size: the default of min_cluster_size
+SMALLEST_SHARE = 0.25  # of a cluster's expected size: the default of min_cluster_size,
+_APART_SHARE = 0.05  # and where smaller clusters stand apart,
+_APART_LEAST = 5  # though of so many points (decision 0072)
 SMALL = 2000  # vertices up to which a graph is solved and not only searched (decision 0027),
 SMALL_EDGES = 100_000  # or directed edges,
 SMALL_VALUES = 500_000  # and vertices times clusters: annealing looks at each cluster for each vertex
@@ -150,6 +153,12 @@ class Task:
     observers: tuple[Observer, ...] = ()
     deadline: float = np.inf
     keep: Callable[[Result], None] = lambda run: None  # shown a run before it is refined, in case that is cut short
+    keeps_small: bool = False  # whether clusters of less than a quarter of their expected size may stay (`bounds`)
+    levels: Levels = field(default=None)  # type: ignore[assignment]  # of the problem, shared by all that search it
+
+    def __post_init__(self) -> None:
+        if self.levels is None or self.levels.problem is not self.problem:
+            object.__setattr__(self, "levels", Levels(self.problem))
 
     @cached_property
     def effort(self) -> Effort:
@@ -189,11 +198,12 @@ class Task:
     def smallest(self) -> FloatArray:
         """The least mass that each cluster may keep: what was asked for, or a quarter of the expected one.
 
-        Without a search nothing heeds it: Algorithm 1 as printed knows no such bound, and the driver warns.
+        A twentieth, where clusters that small stand apart. Without a search nothing heeds it: Algorithm 1 as printed
+        knows no such bound, and the driver warns.
         """
         graph, R, asked = self.problem.graph, self.problem.n_clusters, self.plan.min_cluster_size
-        lightest = float(graph.masses.min())  # no cluster is empty
         if asked is not None:
+            lightest = float(graph.masses.min())  # no cluster is empty
             least = whole_number("min_cluster_size", asked)
             n_points = self.plan.n_points or graph.n_vertices
             if least * R > n_points:
@@ -202,13 +212,22 @@ class Task:
                     "Lower it."
                 )
             smallest = np.full(R, least * self.point_mass if least > 1 else lightest)
-        elif graph.is_even:
-            smallest = lightest * np.maximum(np.floor(SMALLEST_SHARE * graph.n_vertices * self.problem.shares), 1.0)
         else:
-            smallest = np.maximum(SMALLEST_SHARE * expected_masses(graph.masses, self.problem.shares), lightest)
+            smallest = self._share_of_expected(SMALLEST_SHARE)
+            if self.keeps_small:
+                few = np.maximum(self._share_of_expected(_APART_SHARE), _APART_LEAST * self.point_mass)
+                smallest = np.minimum(smallest, few)
         if not graph.is_even:
             smallest *= _LESS
         return smallest if self.effort.is_refined else np.zeros(R)
+
+    def _share_of_expected(self, share: float) -> FloatArray:
+        """So much of the mass that each cluster is expected to have; no cluster is empty."""
+        graph, shares = self.problem.graph, self.problem.shares
+        lightest = float(graph.masses.min())
+        if graph.is_even:
+            return lightest * np.maximum(np.floor(share * graph.n_vertices * shares), 1.0)
+        return np.maximum(share * expected_masses(graph.masses, shares), lightest)
 
     def n_starts(self, own_number: Callable[[], int]) -> int:
         """n_init; "auto" is a single start, or as many times the searcher's own number as the effort says."""

@@ -50,7 +50,7 @@ class SmallSearcher:
     @cached_property
     def _annealing(self) -> Annealing:
         problem, smallest = self._problem, self._task.smallest
-        return Annealing(problem, smallest, VCycles(problem, smallest, self._task.effort.children // _FEWER))
+        return Annealing(problem, smallest, VCycles(self._task.levels, smallest, self._task.effort.children // _FEWER))
 
     def starts(self, population: Population, *, rng: np.random.Generator) -> Iterator[Found]:
         """The lowest of all partitions, or starts of all kinds, annealed."""

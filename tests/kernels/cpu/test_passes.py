@@ -38,7 +38,9 @@ def thresholds(width: int, dtype: str) -> Callable[[np.ndarray, np.ndarray, np.n
 def rows_of(R: int, dtype: str, seed: int) -> np.ndarray:
     """Rows near the simplex, some with ties and some that lie on a threshold; padding lanes as the passes have them."""
     rng = np.random.default_rng(seed)
-    X = rng.dirichlet(np.full(R, 0.3), ROWS) + rng.normal(size=(ROWS, R)) * rng.choice([0.0, 1e-7, 1e-3, 1.0], (ROWS, 1))
+    X = rng.dirichlet(np.full(R, 0.3), ROWS) + rng.normal(size=(ROWS, R)) * rng.choice(
+        [0.0, 1e-7, 1e-3, 1.0], (ROWS, 1)
+    )
     X[::3] = np.round(4 * X[::3]) / 4
     padded = np.full((ROWS, padded_width(R)), passes.NEVER, dtype)
     padded[:, :R] = X

@@ -1,0 +1,47 @@
+"""How small a cluster may be where the user has not said: a quarter of its expected size, and less where clusters that
+are smaller stand so much apart that partitions with them cost less than half. Nothing here looks at true labels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tautcut.kernels import devices
+from tautcut.kernels.cpu import compiling
+from tautcut.search import partitioners
+from tautcut.search.cycles import VCycles
+from tautcut.search.pieces import packed_pieces
+from tautcut.search.plan import Task
+
+_CHILDREN = 10  # of each partition that a glance compares
+_WORTH = 0.5  # of (P) with the usual bounds: partitions with smaller clusters have to cost less (decision 0072)
+
+
+def with_bounds(task: Task) -> Task:
+    """The task, with lower bounds on its clusters where small ones stand apart.
+
+    It is asked of the graph alone, before the search draws anything: all seeds have the same bounds.
+    """
+    lower = replace(task, keeps_small=True)
+    if not task.is_searched or task.plan.min_cluster_size is not None or not (lower.smallest < task.smallest).any():
+        return task
+    if packed_pieces(task.problem, task.smallest) is not None:
+        return task
+    if packed_pieces(task.problem, lower.smallest) is not None:
+        return lower
+    if not _can_glance(task):
+        return task
+    free = _cycles(lower).glance()
+    if (free.masses >= task.smallest).all():
+        return task
+    return lower if free.energy < _WORTH * _cycles(task).glance().energy else task
+
+
+def _can_glance(task: Task) -> bool:
+    """Whether V-cycles can run here, and do: on a GPU for small graphs alone."""
+    is_here = task.is_small or not devices.runs_on_gpu(task.problem, task.plan.device)
+    return is_here and compiling.is_available() and partitioners.is_available()
+
+
+def _cycles(task: Task) -> VCycles:
+    return VCycles(task.levels, task.smallest, _CHILDREN)
