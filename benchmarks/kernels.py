@@ -25,13 +25,13 @@ from tautcut.kernels.protocol import StepSizes
 from tautcut.search.starts import start_maker
 
 COLUMNS = (10, 16)  # a row of 10 is an eight-lane piece and a shorter one, a row of 16 whole pieces alone
-OUTER = 6  # outer steps timed
+OUTER = 40  # outer steps timed
 INNER = 20  # inner iterations in each
 WARM_UP = 2  # outer steps before them, in which kernels are compiled and the brackets of the medians settle
 COPIED = 256 * 2**20  # bytes of each array copied: far more than any cache holds
 
 
-def copy_bandwidth(n_threads: int, rounds: int = 10) -> float:
+def copy_bandwidth(n_threads: int, rounds: int = 40) -> float:
     """Bytes read and written per second by np.copyto of 256 MB, a share on each thread; the best of several."""
     source, target = np.ones(COPIED // 8), np.empty(COPIED // 8)
     pairs = list(zip(np.array_split(target, n_threads), np.array_split(source, n_threads), strict=True))
