@@ -4,6 +4,7 @@ of it is empty; the partitioners behind "multilevel", and what happens where one
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from typing import Any
 
@@ -207,6 +208,23 @@ def test_shares_follow_the_class_prior(partitioner: str) -> None:
     sizes = np.bincount(partition(problem), minlength=3)
     assert (sizes <= np.ceil(1.03 * 200 * prior) + 1).all()
     np.testing.assert_allclose(sizes / 200, prior, atol=0.05)
+
+
+def test_very_uneven_shares_are_nothing_to_complain_of() -> None:
+    """METIS says so on standard output, from a buffer of its own, if it finds a bisection impossible."""
+    code = """
+import numpy as np
+from tautcut import knn_graph
+from tautcut.search.partitioners import partition_level
+graph = knn_graph(np.random.default_rng(0).normal(size=(1000, 3)))
+for seed in range(10):
+    for shares in ([0.92, 0.03, 0.025, 0.025], [0.9, 0.05, 0.05], [0.5, 0.49, 0.005, 0.005]):
+        rng = np.random.default_rng(seed)
+        labels = partition_level(graph, np.array(shares), imbalance=(0.1, 0.3)[seed % 2], rng=rng)
+        assert set(labels) == {*range(len(shares))}
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (0, ""), ended.stderr
 
 
 def test_weights_of_every_scale_are_partitioned(partitioner: str) -> None:

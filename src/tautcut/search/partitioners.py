@@ -20,6 +20,7 @@ from tautcut.search import kahypar
 
 _IMBALANCES = (0.1, 0.3, 0.03)  # tolerances of the partitioner, taken in turn by several starts
 _LARGEST_WEIGHT_SUM = 2**30  # METIS counts in 32 bits
+_LEAST_TARGET = 0.1  # of the largest share: of smaller ones METIS finds some bisection impossible, and says so aloud
 _MEAN_WEIGHT = 1000.0  # what the mean weight becomes before rounding, where the sum allows it: three digits are kept
 
 
@@ -72,11 +73,12 @@ def _metis(graph: Graph | Level, shares: FloatArray, imbalance: float, seed: int
     is_plain = isinstance(graph, Graph) and graph.is_uniform
     has_masses = not (isinstance(graph, Graph) and graph.is_even)
     is_even = bool(np.allclose(shares, shares[0]))
+    targets = np.maximum(shares, _LEAST_TARGET * shares.max())
     _, labels = pymetis.part_graph(
         shares.size, adjacency=adjacency, options=options, recursive=False,
         eweights=None if is_plain else integer_weights(graph.weights),
         vweights=integer_masses(graph.masses, shares) if has_masses else None,
-        tpwgts=None if is_even else shares.tolist(),
+        tpwgts=None if is_even else (targets / targets.sum()).tolist(),
     )  # fmt: skip
     return np.asarray(labels, dtype=np.int64)
 
