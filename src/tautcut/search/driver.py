@@ -29,6 +29,7 @@ from tautcut.search.bounds import with_bounds
 from tautcut.search.generations import GenerationSearcher
 from tautcut.search.layout import in_order, near_order
 from tautcut.search.levels import LevelSearcher
+from tautcut.search.matching import matched_clusters
 from tautcut.search.multilevel import MultilevelSearcher
 from tautcut.search.pieces import PiecesSearcher, packed_pieces
 from tautcut.search.plan import Plan, Task
@@ -190,6 +191,11 @@ def _search(searcher: Searcher, task: Task, best: _Best, rng: np.random.Generato
             best.count(start)
             best.offer(start)
             best.show("starts", number, searcher.n_starts)
+        matched = matched_clusters(task, best.partition) if task.problem.has_labels else None
+        if matched is not None:
+            run = searcher.solve(soften(matched.labels, task.problem.n_clusters))
+            best.offer(Found(run.partition, run))
+            best.offer(Found(searcher.refine(best.partition, rng=rng)))
         for number, child in enumerate(searcher.children(population, rng=rng), 1):
             population.add(child.partition)
             best.offer(Found(population[0], child.run))  # not the child: it may be another name of a partition known
