@@ -75,7 +75,8 @@ EFFORTS = {
 _BYTES_PER_EDGE = 96
 _PLANES = 12
 
-# Where labels are fixed, clusters have names: none is merged or split, and the labels make the start (but see `matching`).
+# Where labels are fixed, clusters have names: none is merged or split, and the labels' spreading is the start, unless
+# `matching` knows a better one.
 _WITH_LABELS = {
     name: Effort(is_refined=effort.is_refined, combinations=effort.combinations) for name, effort in EFFORTS.items()
 }
