@@ -77,6 +77,8 @@ def cases() -> Iterator[Case]:
     ):
         yield Case(f"{n} blobs, {what}", (n,), lambda n=n, spread=spread: blobs(100 * n, n, spread))
     yield Case("blobs of 300, 100 and 50", (3,), lambda: blobs([300, 100, 50], 3, 0.7))
+    yield Case("blobs of 1000, 300 and 100", (3,), lambda: blobs([1000, 300, 100], 3, 0.5))
+    yield Case("blobs of 2000, 800, 300, 100 and 50", (5,), lambda: blobs([2000, 800, 300, 100, 50], 5, 0.7))
     yield Case("two moons", (2,), lambda: neighbors(bundled.make_moons(400, noise=0.05, random_state=0)[0]))
     yield Case("circles", (2,), lambda: neighbors(bundled.make_circles(400, noise=0.04, factor=0.4, random_state=0)[0]))
     for n, inside, outside in ((4, 0.3, 0.02), (4, 0.3, 0.06), (12, 0.5, 0.02)):

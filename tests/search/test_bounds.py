@@ -76,7 +76,7 @@ def test_what_the_user_asks_for_is_heeded():
     assert np.bincount(labels).min() >= 55
 
 
-@pytest.mark.parametrize("asked", [{"algorithm": "paper"}, {"search": "none"}, {"init": "multilevel"}])
+@pytest.mark.parametrize("asked", [{"algorithm": "paper"}, {"search": "none"}, {"init": "ncut"}])
 def test_other_searches_have_the_usual_bounds(asked):
     task = Task(Problem(clumps([400, 40])[0], 2), Plan(**asked))
     assert with_bounds(task) is task

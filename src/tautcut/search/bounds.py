@@ -23,7 +23,7 @@ def with_bounds(task: Task) -> Task:
     It is asked of the graph alone, before the search draws anything: all seeds have the same bounds.
     """
     lower = replace(task, keeps_small=True)
-    if not task.is_searched or task.plan.min_cluster_size is not None or not (lower.smallest < task.smallest).any():
+    if not _is_open(task) or not (lower.smallest < task.smallest).any():
         return task
     if packed_pieces(task.problem, task.smallest) is not None:
         return task
@@ -35,6 +35,13 @@ def with_bounds(task: Task) -> Task:
     if (free.masses >= task.smallest).all():
         return task
     return lower if free.energy < _WORTH * _cycles(task).glance().energy else task
+
+
+def _is_open(task: Task) -> bool:
+    """Whether a search without labels makes starts of its own, by whatever name, and nobody said how small."""
+    plan = task.plan
+    is_own = isinstance(plan.init, str) and plan.init in ("auto", "multilevel") and plan.algorithm == "fast"
+    return is_own and task.effort.start_factor > 0 and task.problem.numerator == "tv" and plan.min_cluster_size is None
 
 
 def _can_glance(task: Task) -> bool:
