@@ -109,3 +109,13 @@ def test_bounds_count_mass():
     assert smallest(heavy, 2) == [2.5 * 11, 2.5 * 11]
     uneven = graph.with_masses(np.r_[np.full(400, 1.0), np.full(40, 1.2)])
     np.testing.assert_allclose(smallest(uneven, 2), 0.05 * 448 / 2, rtol=1e-6)
+
+
+def test_other_processes_have_the_same_bounds():
+    problem = Problem(clumps([400, 40])[0], 2)
+    here, there = (
+        best_of_starts(problem, Plan(init="multilevel", n_jobs=n_jobs), rng=np.random.default_rng(1)).partition.labels
+        for n_jobs in (1, 2)
+    )
+    np.testing.assert_array_equal(here, there)
+    assert sorted(np.bincount(here)) == [40, 400]
