@@ -45,9 +45,9 @@ def test_small_clusters_that_stand_apart_are_found(sizes, between):
         assert len(set(zip(planted, found.labels, strict=True))) == len(sizes)
 
 
-def test_bounds_fall_to_a_twentieth_of_the_expected_size_and_no_lower_than_five_vertices():
+def test_bounds_fall_to_a_twentieth_of_the_expected_size_and_no_lower_than_ten_vertices():
     assert smallest(clumps([1500, 100])[0], 2) == [40, 40]
-    assert smallest(clumps([150, 12])[0], 2) == [5, 5]
+    assert smallest(clumps([150, 14])[0], 2) == [10, 10]
 
 
 def test_bounds_stay_a_quarter_where_clusters_are_large_enough():

@@ -29,7 +29,7 @@ INITS = ("auto", "multilevel", "ncut-seeds", "ncut", "random")
 
 SMALLEST_SHARE = 0.25  # of a cluster's expected size: the default of min_cluster_size,
 _APART_SHARE = 0.05  # and where smaller clusters stand apart,
-_APART_LEAST = 5  # though of so many points (decision 0072)
+_APART_LEAST = 10  # though of so many points (decision 0072)
 SMALL = 2000  # vertices up to which a graph is solved and not only searched (decision 0027),
 SMALL_EDGES = 100_000  # or directed edges,
 SMALL_VALUES = 500_000  # and vertices times clusters: annealing looks at each cluster for each vertex
