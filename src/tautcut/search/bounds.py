@@ -7,9 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tautcut.kernels import devices
-from tautcut.kernels.cpu import compiling
-from tautcut.search import partitioners
-from tautcut.search.cycles import VCycles
+from tautcut.search.cycles import VCycles, can_run
 from tautcut.search.pieces import packed_pieces
 from tautcut.search.plan import Task
 
@@ -45,9 +43,8 @@ def _is_open(task: Task) -> bool:
 
 
 def _can_glance(task: Task) -> bool:
-    """Whether V-cycles can run here, and do: on a GPU for small graphs alone."""
-    is_here = task.is_small or not devices.runs_on_gpu(task.problem, task.plan.device)
-    return is_here and compiling.is_available() and partitioners.is_available()
+    """Whether V-cycles run here: where a GPU searches, on small graphs alone."""
+    return can_run() and (task.is_small or not devices.runs_on_gpu(task.problem, task.plan.device))
 
 
 def _cycles(task: Task) -> VCycles:

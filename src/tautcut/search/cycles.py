@@ -13,11 +13,13 @@ from functools import partial
 import numpy as np
 
 from tautcut.arrays import FloatArray, IntArray
+from tautcut.kernels.cpu import compiling
 from tautcut.kernels.cpu.children import best_child
 from tautcut.kernels.cpu.coarsening import Level
 from tautcut.kernels.cpu.moves import descend
 from tautcut.kernels.cpu.pockets import pocket_partition
 from tautcut.problem import Partition, Problem, balanced_terms
+from tautcut.search import partitioners
 from tautcut.search.ladder import Ladder, Levels
 from tautcut.search.partitioners import imbalance_of_start, partition_level
 from tautcut.search.population import is_better
@@ -40,6 +42,11 @@ class _Found:
     energy: float
 
 
+def can_run() -> bool:
+    """Whether V-cycles can run here: they need a compiler and a partitioner."""
+    return compiling.is_available() and partitioners.is_available()
+
+
 class VCycles:
     """V-cycles on the levels of one problem; holds the bounds, no partition."""
 
@@ -48,8 +55,7 @@ class VCycles:
         self._problem = levels.problem
         self._lam = levels.problem.lam
         self._smallest = smallest
-        # tiny graphs need few
-        self._children = min(children, levels.problem.n_vertices // levels.problem.n_clusters)
+        self._children = min(children, self._problem.n_vertices // self._problem.n_clusters)  # tiny graphs need few
 
     def settled(self, partition: Partition) -> Partition:
         """The partition after moves on the levels that starts and combinations share; never higher in (P)."""

@@ -22,9 +22,8 @@ from tautcut.arrays import FloatArray, IntArray
 from tautcut.errors import CollapseWarning, InterruptedRunWarning
 from tautcut.interrupts import apart
 from tautcut.kernels import devices
-from tautcut.kernels.cpu import compiling
 from tautcut.problem import Partition, Problem
-from tautcut.search import ahead, partitioners
+from tautcut.search import ahead, cycles
 from tautcut.search.bounds import with_bounds
 from tautcut.search.generations import GenerationSearcher
 from tautcut.search.layout import in_order, near_order
@@ -177,7 +176,7 @@ def _searcher_for(task: Task) -> Searcher:
     if packed is not None:
         return PiecesSearcher(task, packed, on_device.solve)
     # Without Numba or a partitioner, the search of a GPU serves small graphs too (decision 0022).
-    is_equipped = not is_on_gpu or (compiling.is_available() and partitioners.is_available())
+    is_equipped = not is_on_gpu or cycles.can_run()
     return SmallSearcher(task, on_device.solve) if task.is_small and is_equipped else on_device
 
 

@@ -14,9 +14,8 @@ import numpy as np
 from tautcut.algorithm.observers import Observer, Progress
 from tautcut.algorithm.results import Result
 from tautcut.arrays import FloatArray
-from tautcut.kernels.cpu import compiling
 from tautcut.problem import Partition, Problem
-from tautcut.search import partitioners
+from tautcut.search import cycles
 from tautcut.search.generations import LARGE, PARENTS, GenerationSearcher
 from tautcut.search.multilevel import MultilevelSearcher, is_noisy
 from tautcut.search.plan import Task
@@ -65,7 +64,7 @@ class LevelSearcher:
 
     def children(self, population: Population, *, rng: np.random.Generator) -> Iterator[Found]:
         """What further cycles find, or generations; on noisy graphs, what the processor's search does."""
-        if is_noisy(self._task.problem, population[0]) and compiling.is_available() and partitioners.is_available():
+        if is_noisy(self._task.problem, population[0]) and cycles.can_run():
             host = MultilevelSearcher(self._task)
             self.n_polishes = host.n_polishes
             yield from host.starts(population, rng=rng)

@@ -9,11 +9,9 @@ import numpy as np
 
 from tautcut.arrays import IntArray
 from tautcut.kernels import devices
-from tautcut.kernels.cpu import compiling
 from tautcut.problem import Partition, Problem
-from tautcut.search import partitioners
 from tautcut.search.certainty import labels_per_class
-from tautcut.search.cycles import VCycles
+from tautcut.search.cycles import VCycles, can_run
 from tautcut.search.ladder import Levels
 from tautcut.search.plan import Task
 from tautcut.search.threads import in_threads
@@ -62,8 +60,7 @@ def _is_worth_a_look(task: Task, found: Partition) -> bool:
         return False
     if labels_per_class(problem.labels, problem.n_clusters) >= _FEW:
         return False
-    is_here = not devices.runs_on_gpu(problem, plan.device)
-    return is_here and compiling.is_available() and partitioners.is_available()
+    return can_run() and not devices.runs_on_gpu(problem, plan.device)
 
 
 def _named(clusters: IntArray, labels: IntArray, n_classes: int) -> IntArray | None:
