@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from strategies import planted_graph, use_threads
-from tautcut import Problem
+from tautcut import Partition, Problem
 from tautcut.graph import Graph
 from tautcut.kernels.cpu.layout import permuted
 from tautcut.search import driver, layout, multilevel
@@ -104,6 +104,21 @@ def test_shared_levels(graph, large):
     settled = cycles.settled(child)
     assert settled.energy <= child.energy <= partition.energy
     assert settled.energy == pytest.approx(problem.partition(settled.labels).energy)
+
+
+def test_every_parent_comes_down_to_the_finest_level(graph, large, monkeypatch):
+    settled, come_down = [], VCycles.settled
+
+    def watched(cycles: VCycles, partition: Partition) -> Partition:
+        settled.append((partition, come_down(cycles, partition)))
+        return settled[-1][1]
+
+    monkeypatch.setattr(VCycles, "settled", watched)
+    plan = Plan(init="multilevel", n_init=3)
+    result = best_of_starts(Problem(graph, R), plan, rng=np.random.default_rng(0))
+    assert len(settled) >= 3
+    assert all(after.energy <= before.energy for before, after in settled)
+    assert result.partition.energy <= min(after.energy for _, after in settled) * (1 + 1e-9)
 
 
 def test_labels_leave_nothing_to_share(graph, large):

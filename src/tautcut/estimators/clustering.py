@@ -84,7 +84,7 @@ class MTVClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         - "random": noise;
         - an array: your own memberships, one row for each point; they are projected onto the simplex.
     n_init : int or "auto", default "auto"
-        How many starts to make; the partition of the lowest energy wins. "auto" takes 16 starts on small graphs, 2 to
+        How many starts to make; the partition of the lowest energy wins. "auto" takes 16 starts on small graphs, 4 to
         8 multilevel starts on others, more on smaller ones, 15 drawn starts on a GPU, and 1 where all starts would be
         alike or each would be solved in full; `search="thorough"` doubles those that the search begins with.
     algorithm : {"fast", "paper"}, default "fast"

@@ -31,7 +31,7 @@ from tautcut.search.threads import in_threads, meanwhile
 Item = TypeVar("Item")
 
 _AUTO_WORK = 2_000_000  # directed edges over all starts of n_init="auto" (decision 0014)
-_AUTO_RANGE = (2, 8)  # and the limits on their number
+_AUTO_RANGE = (4, 8)  # and the limits on their number (decision 0074)
 _NOISY_SHARE = 0.1  # of the edge weight: a partition that cuts more is one of a noisy graph (decision 0021)
 _STRONG_WORK = 500_000  # directed edges up to which the strong partitioner is worth its time
 _STRONG_DEGREE = 5000  # neighbours of a vertex with which it takes minutes, and cuts through the hub whatever it does
@@ -152,8 +152,8 @@ class MultilevelSearcher:
         if self._annealing and n > 1:  # a child that is annealed is another one each time
             self.n_children = self._effort.annealed_children * n
         yield from self._combinations(population, rng)
-        if self._are_searched and self._task.levels.shared.steps:  # the best has not been on the finest levels yet
-            yield Found(self._cycles.settled(population[0]))
+        if self._are_searched and self._task.levels.shared.steps:  # none has been on the finest levels yet
+            yield from map(Found, in_threads(self._cycles.settled, list(population)))
 
     def _combinations(self, population: Population, rng: np.random.Generator) -> Iterator[Found]:
         lowest, n_stale = population[0], 0
