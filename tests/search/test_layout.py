@@ -115,10 +115,9 @@ def test_every_parent_comes_down_to_the_finest_level(graph, large, monkeypatch):
 
     monkeypatch.setattr(VCycles, "settled", watched)
     plan = Plan(init="multilevel", n_init=3)
-    result = best_of_starts(Problem(graph, R), plan, rng=np.random.default_rng(0))
+    best_of_starts(Problem(graph, R), plan, rng=np.random.default_rng(0))
     assert len(settled) >= 3
     assert all(after.energy <= before.energy for before, after in settled)
-    assert result.partition.energy <= min(after.energy for _, after in settled) * (1 + 1e-9)
 
 
 def test_labels_leave_nothing_to_share(graph, large):
