@@ -6,7 +6,7 @@ true labels.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -14,8 +14,9 @@ import numpy as np
 
 from tautcut.arrays import FloatArray, IntArray
 from tautcut.kernels.cpu import compiling
-from tautcut.kernels.cpu.children import best_child
+from tautcut.kernels.cpu.children import best_child, best_regrouped, mass_apart
 from tautcut.kernels.cpu.coarsening import Level
+from tautcut.kernels.cpu.excursions import excursions
 from tautcut.kernels.cpu.moves import descend
 from tautcut.kernels.cpu.pockets import pocket_partition
 from tautcut.problem import Partition, Problem, balanced_terms
@@ -26,6 +27,7 @@ from tautcut.search.population import is_better
 from tautcut.search.threads import in_threads
 
 _PLATEAU = 0.97  # how much of the kink of (P) is cut off while vertices change places (decision 0012)
+_APART = 0.25  # of a cluster's mean mass: partitions that differ in more have other clusters (decision 0075)
 _GLANCES = 8  # partitions into pockets that a glance compares with the partitioner's
 _WALKS = (2, 100)  # steps of the walks that find pockets, at least and at most
 _MOST_TRIES = 5  # walks for one pocket
@@ -60,9 +62,32 @@ class VCycles:
     def settled(self, partition: Partition) -> Partition:
         """The partition after moves on the levels that starts and combinations share; never higher in (P)."""
         shared = self.levels.shared
-        if not shared.steps:
-            return partition
-        return self._better(self._descended(shared, shared.inherited(partition.labels)), partition)
+        found = self._strayed(shared.lowest, shared.inherited(partition.labels))
+        return self._better(self._descended(shared, found.labels), partition)
+
+    def regrouped(self, partition: Partition, rng: np.random.Generator) -> Partition | None:
+        """The lowest partition found in which two of the clusters are one and another is two, lower or not."""
+        shared = self.levels.shared
+        labels = shared.inherited(partition.labels)
+        below = self.levels.coarsened(shared.lowest, labels, rng)
+        regrouped = best_regrouped(
+            below.lowest, below.inherited(labels), self._lam, self._smallest, plateau=_PLATEAU,
+            n_children=self._children, seed=int(rng.integers(2**62)), apart=self._apart,
+        )  # fmt: skip
+        if regrouped is None:
+            return None
+        found = self._descended(below, regrouped)
+        return self._partition(replace(found, labels=shared.raised(found.labels)))
+
+    def with_other_clusters(self, partitions: Iterable[Partition]) -> list[Partition]:
+        """Those of the partitions whose clusters are others than those of all before them."""
+        kept = list[Partition]()
+        for one in partitions:
+            pairs = ((first.labels, one.labels) for first in kept)
+            masses, R = self._problem.graph.masses, self._problem.n_clusters
+            if all(mass_apart(masses, *pair, R) > self._apart for pair in pairs):
+                kept.append(one)
+        return kept
 
     def glance(self) -> _Found:
         """The best that is found on the coarsest level alone; it belongs to the graph, not to a seed."""
@@ -79,7 +104,8 @@ class VCycles:
 
     def refine(self, partition: Partition, *, rng: np.random.Generator) -> Partition:
         """A V-cycle from the partition; never higher in (P)."""
-        return self._better(self._cycle(self.levels.whole, partition.labels, partition.labels, rng), partition)
+        found = self._cycle(self.levels.whole, partition.labels, partition.labels, rng)
+        return self._better(self._strayed(self.levels.finest, found.labels), partition)
 
     def combine(self, better: Partition, other: Partition, *, rng: np.random.Generator) -> Partition:
         """A child of two partitions: what both keep together is coarsened, and the better one is refined on that."""
@@ -131,6 +157,15 @@ class VCycles:
 
     def _descend(self, level: Level, labels: IntArray, *, plateau: float = 1.0) -> _Found:
         return self._valued(*descend(level, labels, self._lam, self._smallest, plateau=plateau))
+
+    def _strayed(self, level: Level, labels: IntArray) -> _Found:
+        """The partition after excursions on this level, and moves of single vertices."""
+        strayed, _, _ = excursions(level, labels, self._lam, self._smallest)
+        return self._descend(level, strayed)
+
+    @property
+    def _apart(self) -> float:
+        return _APART * self._problem.total_mass / self._problem.n_clusters
 
     def _valued(self, labels: IntArray, cut: FloatArray, masses: FloatArray) -> _Found:
         return _Found(labels, cut, masses, float(balanced_terms(cut, masses, self._lam).sum()))

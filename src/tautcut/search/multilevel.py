@@ -38,6 +38,7 @@ _STRONG_DEGREE = 5000  # neighbours of a vertex with which it takes minutes, and
 _ANNEALED_WORK = 500_000  # directed edges up to which partitions are annealed too (decision 0029)
 _ANNEALED_VALUES = 5_000_000  # and vertices times clusters
 _CHEAP = 1.5  # times the lowest (P): a start that costs more as it is would not be refined to less (decision 0065)
+_REGROUPED = 4  # partitions with other clusters are made of the best
 _GENERATION = 4  # combinations at a time; a constant, so that the answer does not depend on the cores
 
 
@@ -153,7 +154,16 @@ class MultilevelSearcher:
             self.n_children = self._effort.annealed_children * n
         yield from self._combinations(population, rng)
         if self._are_searched and self._task.levels.shared.steps:  # none has been on the finest levels yet
-            yield from map(Found, in_threads(self._cycles.settled, list(population)))
+            yield from map(Found, in_threads(self._cycles.settled, self._finalists(population, rng)))
+
+    def _finalists(self, population: Population, rng: np.random.Generator) -> list[Partition]:
+        """The best partition of each kind: those with other clusters, which coarse levels may rank wrongly, and the
+        lowest that regroups the best one's, in case none of the others does (decision 0075).
+        """
+        regroup = partial(self._cycles.regrouped, population[0])
+        regrouped = filter(None, in_threads(regroup, rng.spawn(_REGROUPED)))
+        lowest = sorted(regrouped, key=lambda one: one.energy)[:1]
+        return self._cycles.with_other_clusters([*population, *lowest])
 
     def _combinations(self, population: Population, rng: np.random.Generator) -> Iterator[Found]:
         lowest, n_stale = population[0], 0

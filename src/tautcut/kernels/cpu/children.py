@@ -53,6 +53,59 @@ def _best_child(
     return labels, cut, masses
 
 
+def best_regrouped(
+    level: Level, labels: IntArray, lam: FloatArray, smallest: FloatArray, *,
+    plateau: float, n_children: int, seed: int, apart: float,
+) -> IntArray | None:  # fmt: skip
+    """The labels of the lowest of so many children, even if it is not lower, whose clusters are others.
+
+    They are others where more than the mass `apart` lies `mass_apart`. None if no child's are, or all of those have a
+    cluster below `smallest`.
+    """
+    labels = np.array(labels, dtype=np.int64)
+    is_found = _best_regrouped(
+        level, labels, lam, smallest, float(plateau), is_wide(level), int(n_children), int(seed), float(apart)
+    )
+    return labels if is_found else None
+
+
+@compiled
+def _best_regrouped(
+    level: Level, labels: IntArray, lam: FloatArray, smallest: FloatArray, plateau: float, is_afresh: bool,
+    n_children: int, seed: int, apart: float,
+) -> bool:  # fmt: skip
+    """Overwrites labels; whether there is such a child."""
+    random = generator(seed)
+    cut, masses = np.zeros(lam.size), np.zeros(lam.size)
+    child_cut, child_masses = np.zeros(lam.size), np.zeros(lam.size)
+    parent, lowest = labels.copy(), np.inf
+    descend_alone(level, parent, cut, masses, lam, smallest, plateau, is_afresh)
+    between = weights_between(level, parent, lam.size)
+    for _ in range(n_children):
+        child = _child(level, parent, cut, masses, between, lam, random)
+        descend_alone(level, child, child_cut, child_masses, lam, smallest, plateau, is_afresh)
+        energy = _energy(child_cut, child_masses, lam)
+        if energy < lowest and (child_masses >= smallest).all():
+            if mass_apart(level.masses, parent, child, lam.size) > apart:
+                labels[:], lowest = child, energy
+    return lowest < np.inf
+
+
+@compiled
+def mass_apart(masses: FloatArray, labels: IntArray, others: IntArray, n_clusters: int) -> float:
+    """The mass in which the clusters of two partitions differ, whatever they are called.
+
+    It is what lies outside the largest part that each of the `others` has in common with one of the first.
+    """
+    common = np.zeros((n_clusters, n_clusters))
+    for i in range(labels.size):
+        common[others[i], labels[i]] += masses[i]
+    apart = masses.sum()
+    for r in range(n_clusters):
+        apart -= common[r].max()
+    return apart
+
+
 @compiled
 def _energy(cut: FloatArray, masses: FloatArray, lam: FloatArray) -> float:
     """(P) of clusters with these cuts and masses, as `problem.balanced_terms` has it."""

@@ -76,7 +76,7 @@ def descend_part(
 def _border(level: Level, labels: IntArray) -> BoolArray:
     """The vertices that have a neighbour in another cluster."""
     is_border = np.empty(labels.size, dtype=np.bool_)
-    share(_mark_border, _light_shares(level), level.indptr, level.indices, labels, is_border)
+    share(mark_border, _light_shares(level), level.indptr, level.indices, labels, is_border)
     return is_border
 
 
@@ -216,7 +216,7 @@ def _add_up_border(level: Level, labels: IntArray, cut: FloatArray, masses: Floa
 
 
 @compiled
-def _mark_border(
+def mark_border(
     first: int, last: int, indptr: IntArray, indices: Array, labels: IntArray, is_border: BoolArray
 ) -> None:  # fmt: skip
     """Mark the vertices that have a neighbour in another cluster: no other can move, nor adds to a cut."""
@@ -236,7 +236,7 @@ def descend_alone(
 ) -> None:  # fmt: skip
     """`descend` on one thread, and for compiled code. Overwrites labels, cut and masses."""
     is_border = np.empty(labels.size, np.bool_)
-    _mark_border(0, labels.size, level.indptr, level.indices, labels, is_border)
+    mark_border(0, labels.size, level.indptr, level.indices, labels, is_border)
     _sweep(level, labels, is_border, cut, masses, lam, smallest, plateau, is_afresh)
 
 
