@@ -101,7 +101,7 @@ def _nearest(W: Graph, k: int, continues: float, on_step: OnStep) -> Array:
     order = walks.groups(local_order(W.to_scipy()), W.indptr, W.indices)
     links = walks.links_in(order, W.indptr, W.indices, W.weights, W.degrees, np.sqrt(degrees).astype(np.float32))
     nearest, scores = np.empty((n, kept), np.int32), np.empty((n, kept), np.float32)
-    returns, chosen = np.empty(n, np.float32), np.empty((n, k), np.int32)
+    roots, chosen = np.empty(n, np.float32), np.empty((n, k), np.int32)
     settling, size = min(max(k, _SETTLING), n - 1), min(1.0, n / _LARGE)
     tolerance = np.float32(_TOLERANCE / settling * size)
     most = int(_PATIENCE * settling * W.indices.size / n / size)
@@ -114,13 +114,13 @@ def _nearest(W: Graph, k: int, continues: float, on_step: OnStep) -> Array:
         except Empty:
             room = walks.room_for(links.indptr)
         walks.visits(
-            first, last, links, np.float32(continues), tolerance, most, settling, room, nearest, scores, returns
+            first, last, links, np.float32(continues), tolerance, most, settling, room, nearest, scores, roots
         )
         rooms.put(room)
         return last
 
     def choose(first: int) -> None:
-        walks.choose(first, min(first + _CHUNK, n), order, nearest, scores, returns, chosen)
+        walks.choose(first, min(first + _CHUNK, n), order, nearest, scores, roots, chosen)
 
     firsts = range(0, n, _CHUNK)
     for done in in_threads(walk, firsts):
@@ -137,6 +137,6 @@ def _joined(nearest: Array, masses: FloatArray) -> Graph:
     indptr = np.r_[0, np.cumsum(is_there.sum(axis=1))]
     listed = nearest[is_there]
     directed = sp.csr_matrix((np.ones(listed.size, np.int8), listed, indptr), shape=(n, n))
-    directed.sort_indices()
-    both = (directed + directed.T).tocsr()
+    reverse = directed.T.tocsr()
+    both = reverse.T.tocsr() + reverse  # the neighbours of each vertex in order: quicker than by sorting them
     return Graph(both.indptr.astype(np.int64), both.indices.astype(np.int32), both.data.astype(np.float64), masses)

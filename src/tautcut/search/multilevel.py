@@ -153,7 +153,7 @@ class MultilevelSearcher:
         if self._annealing and n > 1:  # a child that is annealed is another one each time
             self.n_children = self._effort.annealed_children * n
         yield from self._combinations(population, rng)
-        if self._are_searched and self._task.levels.shared.steps:  # none has been on the finest levels yet
+        if self._are_searched:  # none has been on the finest levels yet
             yield from map(Found, in_threads(self._cycles.settled, self._finalists(population, rng)))
 
     def _finalists(self, population: Population, rng: np.random.Generator) -> list[Partition]:

@@ -70,12 +70,12 @@ def room_bytes(n_vertices: int) -> int:
 @compiled
 def visits(
     first: int, last: int, links: Links, continues: Any, tolerance: Any, most: int, n_neighbors: int, room: Room,
-    nearest: Array, scores: Array, returns: Array,
+    nearest: Array, scores: Array, roots: Array,
 ) -> None:  # fmt: skip
     """Walks from the vertices first … last − 1, a group of `LANES` after the other, each step with `continues`.
 
     Of the vertices j that a walk from i visits G_ij times, `nearest[i]` are those with the largest `scores`
-    G_ij / √d_j, in no order, −1 where fewer are reached; `returns[i]` is G_ii. A group begins with the
+    G_ij / √d_j, in no order, −1 where fewer are reached; `roots[i]` is √G_ii. A group begins with the
     `tolerance`, and takes a finer one until each of its walks tells `n_neighbors` vertices apart, or has passed on
     along `most` edges.
     """
@@ -103,14 +103,14 @@ def visits(
         _sweep(links, room, continues, n_walks, n_reached, n_passed)
         for lane in range(n_walks):
             start = group + lane
-            returns[start] = room.counted[start, lane] * links.roots[start] * links.roots[start]
+            roots[start] = np.sqrt(room.counted[start, lane] * links.roots[start] * links.roots[start])
         # What never passed anything on is near only where little was passed on.
         among = room.passed[:n_passed] if n_passed > 2 * kept else room.reached[:n_reached]
         _score(room, among, n_walks, links.roots)
         _find_bars(room.score, among.size, kept, bars)
         for lane in range(n_walks):
             _select(room, lane, among, bars, found, scored, nearest[group + lane], scores[group + lane])
-        _clear(room, n_reached)
+        _clear(room, n_reached, n_passed)
 
 
 @absorbed
@@ -306,22 +306,22 @@ def _select(
 
 
 @absorbed
-def _clear(room: Room, n_reached: int) -> None:
-    """Leave the room as it was before this group."""
+def _clear(room: Room, n_reached: int, n_passed: int) -> None:
+    """Leave the room as it was before this group; nothing waits after the sweeps."""
     nothing = full(np.float32(0), LANES)
     for a in range(n_reached):
         i = room.reached[a]
-        store(room.waiting, i, nothing)
         store(room.counted, i, nothing)
         room.marks[i, _MARKS] = 0
-        room.is_near[i] = 0
+    for a in range(n_passed):
+        room.is_near[room.passed[a]] = 0
 
 
 @compiled
 def choose(
-    first: int, last: int, order: IntArray, nearest: Array, scores: Array, returns: Array, chosen: Array
+    first: int, last: int, order: IntArray, nearest: Array, scores: Array, roots: Array, chosen: Array
 ) -> None:
-    """Of the candidates of each vertex the nearest, by scores[i, c] / √returns[nearest[i, c]].
+    """Of the candidates of each vertex the nearest, by scores[i, c] / roots[nearest[i, c]].
 
     `chosen[order[i]]` are their numbers in the order; −1 stands behind them where there are fewer.
     """
@@ -330,7 +330,7 @@ def choose(
     for i in range(first, last):
         n = 0
         while n < nearest.shape[1] and nearest[i, n] >= 0:
-            cosines[n] = scratch[n] = scores[i, n] / np.sqrt(returns[nearest[i, n]])
+            cosines[n] = scratch[n] = scores[i, n] / roots[nearest[i, n]]
             n += 1
         bar = largest_of(scratch, n, k)
         row, filled = chosen[order[i]], 0
