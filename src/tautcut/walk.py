@@ -113,9 +113,7 @@ def _nearest(W: Graph, k: int, continues: float, on_step: OnStep) -> Array:
             room = rooms.get_nowait()
         except Empty:
             room = walks.room_for(links.indptr)
-        walks.visits(
-            first, last, links, np.float32(continues), tolerance, most, settling, room, nearest, scores, roots
-        )
+        walks.visits(first, last, links, np.float32(continues), tolerance, most, settling, room, nearest, scores, roots)
         rooms.put(room)
         return last
 

@@ -10,6 +10,7 @@ import pytest
 from strategies import planted_graph, use_threads
 from tautcut import Partition, Problem
 from tautcut.graph import Graph
+from tautcut.kernels.cpu.children import mass_apart
 from tautcut.kernels.cpu.layout import permuted
 from tautcut.search import driver, layout, multilevel
 from tautcut.search.cycles import VCycles
@@ -106,7 +107,7 @@ def test_shared_levels(graph, large):
     assert settled.energy == pytest.approx(problem.partition(settled.labels).energy)
 
 
-def test_every_parent_comes_down_to_the_finest_level(graph, large, monkeypatch):
+def test_the_best_of_each_kind_comes_down_to_the_finest_level(graph, large, monkeypatch):
     settled, come_down = [], VCycles.settled
 
     def watched(cycles: VCycles, partition: Partition) -> Partition:
@@ -114,10 +115,22 @@ def test_every_parent_comes_down_to_the_finest_level(graph, large, monkeypatch):
         return settled[-1][1]
 
     monkeypatch.setattr(VCycles, "settled", watched)
-    plan = Plan(init="multilevel", n_init=3)
-    best_of_starts(Problem(graph, R), plan, rng=np.random.default_rng(0))
-    assert len(settled) >= 3
+    best_of_starts(Problem(graph, R), Plan(init="multilevel", n_init=3), rng=np.random.default_rng(0))
     assert all(after.energy <= before.energy for before, after in settled)
+    best, regrouped = (before for before, _ in settled)
+    assert mass_apart(graph.masses, best.labels, regrouped.labels, R) > 0.25 * SIZE
+
+
+def test_kinds_are_told_apart_by_their_clusters(graph):
+    problem = Problem(graph, R)
+    cycles = VCycles(Levels(problem), np.zeros(R), children=5)
+    planted, renamed = problem.partition(PLANTED), problem.partition((PLANTED + 1) % R)
+    nearly = PLANTED.copy()
+    nearly[: SIZE // 10] = 1
+    merged = np.where(PLANTED == 1, 0, PLANTED)
+    merged[: SIZE // 2] = 1
+    partitions = [planted, renamed, problem.partition(nearly), problem.partition(merged)]
+    assert cycles.with_other_clusters(partitions) == [partitions[0], partitions[-1]]
 
 
 def test_labels_leave_nothing_to_share(graph, large):

@@ -21,6 +21,8 @@ from tautcut.interrupts import end_with_parent
 from tautcut.kernels import devices
 from tautcut.kernels.cpu import compiling
 from tautcut.kernels.cpu.annealing import anneal
+from tautcut.kernels.cpu.coarsening import finest_level
+from tautcut.kernels.cpu.excursions import excursions
 from tautcut.kernels.cpu.moves import bisect
 from tautcut.kernels.cpu.tabu import tabu
 from tautcut.problem import Problem
@@ -85,6 +87,8 @@ def _compile(part: str, words: Sequence[str]) -> None:
 
             labels[R:] = -1
             Evidence.of_labels(problem.graph, labels, R).shares()
+            level = finest_level(problem.graph, problem.is_labelled)
+            excursions(level, labels % R, problem.lam, np.ones(R))
             problem = Problem(problem.graph, R, labels=labels)
         solve(problem, soften(labels, R), dtype=dtype, stop=StopRule(max_iter=4))
         return
@@ -99,6 +103,8 @@ def _compile(part: str, words: Sequence[str]) -> None:
         one, other = cycles.start(0, rng), cycles.start(1, rng)
         cycles.combine(one, other, rng=rng)
         pockets(level, lam, smallest, rng=rng)
+        if not is_small:
+            cycles.refine(cycles.regrouped(one, rng) or other, rng=rng)
         bisect(level, rng=rng)
 
 

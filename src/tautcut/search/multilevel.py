@@ -153,12 +153,12 @@ class MultilevelSearcher:
         if self._annealing and n > 1:  # a child that is annealed is another one each time
             self.n_children = self._effort.annealed_children * n
         yield from self._combinations(population, rng)
-        if self._are_searched:  # none has been on the finest levels yet
+        if self._are_searched:
             yield from map(Found, in_threads(self._cycles.settled, self._finalists(population, rng)))
 
     def _finalists(self, population: Population, rng: np.random.Generator) -> list[Partition]:
-        """The best partition of each kind: those with other clusters, which coarse levels may rank wrongly, and the
-        lowest that regroups the best one's, in case none of the others does (decision 0075).
+        """The best partition of each kind, and the lowest with the best one's clusters regrouped: which clusters are
+        best, the levels that starts and combinations share may rank wrongly (decision 0075).
         """
         regroup = partial(self._cycles.regrouped, population[0])
         regrouped = filter(None, in_threads(regroup, rng.spawn(_REGROUPED)))

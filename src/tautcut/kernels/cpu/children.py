@@ -85,9 +85,9 @@ def _best_regrouped(
         child = _child(level, parent, cut, masses, between, lam, random)
         descend_alone(level, child, child_cut, child_masses, lam, smallest, plateau, is_afresh)
         energy = _energy(child_cut, child_masses, lam)
-        if energy < lowest and (child_masses >= smallest).all():
-            if mass_apart(level.masses, parent, child, lam.size) > apart:
-                labels[:], lowest = child, energy
+        is_other = mass_apart(level.masses, parent, child, lam.size) > apart
+        if is_other and energy < lowest and (child_masses >= smallest).all():
+            labels[:], lowest = child, energy
     return lowest < np.inf
 
 
@@ -100,9 +100,9 @@ def mass_apart(masses: FloatArray, labels: IntArray, others: IntArray, n_cluster
     common = np.zeros((n_clusters, n_clusters))
     for i in range(labels.size):
         common[others[i], labels[i]] += masses[i]
-    apart = masses.sum()
+    apart = float(masses.sum())
     for r in range(n_clusters):
-        apart -= common[r].max()
+        apart -= float(common[r].max())
     return apart
 
 

@@ -1,7 +1,7 @@
-"""Excursions of small groups on a hard partition: vertices follow each other from one cluster to a neighbouring one, at
-first even if that raises (P), and those behind the lowest (P) on the way go back. So pockets change place whose vertices
-would not move alone. Compiled with Numba, free of randomness, and sequential, so the same input gives the same answer on
-any number of threads. What to search for is decided elsewhere.
+"""Excursions of small groups on a hard partition: vertices follow each other from one cluster to a neighbouring one,
+at first even if that raises (P), and those behind the lowest (P) on the way go back. So pockets change place whose
+vertices would not move alone. Compiled with Numba, free of randomness, and sequential, so the same input gives the same
+answer on any number of threads. What to search for is decided elsewhere.
 """
 
 from __future__ import annotations

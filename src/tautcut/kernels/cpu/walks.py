@@ -318,9 +318,7 @@ def _clear(room: Room, n_reached: int, n_passed: int) -> None:
 
 
 @compiled
-def choose(
-    first: int, last: int, order: IntArray, nearest: Array, scores: Array, roots: Array, chosen: Array
-) -> None:
+def choose(first: int, last: int, order: IntArray, nearest: Array, scores: Array, roots: Array, chosen: Array) -> None:
     """Of the candidates of each vertex the nearest, by scores[i, c] / roots[nearest[i, c]].
 
     `chosen[order[i]]` are their numbers in the order; −1 stands behind them where there are fewer.
