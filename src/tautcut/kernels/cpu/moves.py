@@ -50,7 +50,7 @@ def descend(
     if level.indices.size < _LONG:
         descend_alone(level, moved, cut, masses, *bounds, is_wide(level))
         return moved, cut, masses
-    is_border, is_afresh = _border(level, moved), is_wide(level)
+    is_border, is_afresh = border(level, moved), is_wide(level)
     _add_up_border(level, moved, cut, masses, is_border)
     n_left, n_moves = _MAX_SWEEPS, 1
     while n_moves and n_left:
@@ -69,14 +69,14 @@ def descend_part(
     Vertices of other parts, which the level has without edges, are fixed: no cut changes but by what moves here.
     """
     moved, cut, masses = np.array(labels, dtype=np.int64), cut.copy(), masses.copy()
-    _sweep_part(level, moved, _border(level, moved), cut, masses, lam, smallest)
+    _sweep_part(level, moved, border(level, moved), cut, masses, lam, smallest)
     return moved, cut, masses
 
 
-def _border(level: Level, labels: IntArray) -> BoolArray:
+def border(level: Level, labels: IntArray) -> BoolArray:
     """The vertices that have a neighbour in another cluster."""
     is_border = np.empty(labels.size, dtype=np.bool_)
-    share(mark_border, _light_shares(level), level.indptr, level.indices, labels, is_border)
+    share(_mark_border, _light_shares(level), level.indptr, level.indices, labels, is_border)
     return is_border
 
 
@@ -216,7 +216,7 @@ def _add_up_border(level: Level, labels: IntArray, cut: FloatArray, masses: Floa
 
 
 @compiled
-def mark_border(
+def _mark_border(
     first: int, last: int, indptr: IntArray, indices: Array, labels: IntArray, is_border: BoolArray
 ) -> None:  # fmt: skip
     """Mark the vertices that have a neighbour in another cluster: no other can move, nor adds to a cut."""
@@ -236,7 +236,7 @@ def descend_alone(
 ) -> None:  # fmt: skip
     """`descend` on one thread, and for compiled code. Overwrites labels, cut and masses."""
     is_border = np.empty(labels.size, np.bool_)
-    mark_border(0, labels.size, level.indptr, level.indices, labels, is_border)
+    _mark_border(0, labels.size, level.indptr, level.indices, labels, is_border)
     _sweep(level, labels, is_border, cut, masses, lam, smallest, plateau, is_afresh)
 
 
