@@ -24,9 +24,9 @@ from tautcut.search.threads import in_threads
 OnStep = Callable[[int, int], None]
 
 # Over the number of neighbours that have to settle: what may wait at a vertex of mean degree, to begin with,
-_TOLERANCE = 0.35
+_TOLERANCE = 0.4
 _LARGE = 20_000  # in a graph of so many vertices or more; smaller ones are walked more exactly, as that costs little
-_CANDIDATES = 2  # for each neighbour: returns, by which they are compared, are known only when all walks are done
+_CANDIDATES = 1.5  # for each neighbour: returns, by which they are compared, are known only when all walks are done
 _SPARE = 8  # more of them, however few neighbours
 _SETTLING = 30  # neighbours have to settle at least, however few are asked for: the very nearest are told apart by them
 _PATIENCE = 250  # vertices of mean degree for each neighbour, from which a group of walks may pass on at most
@@ -91,7 +91,7 @@ def _nearest(W: Graph, k: int, continues: float, on_step: OnStep) -> Array:
     """The k nearest of each vertex, −1 behind them where there are fewer, shape (n, k)."""
     from tautcut.kernels.cpu import walks
 
-    n, kept = W.n_vertices, min(_CANDIDATES * k + _SPARE, W.n_vertices)
+    n, kept = W.n_vertices, min(int(_CANDIDATES * k) + _SPARE, W.n_vertices)
     n_threads = min(devices.thread_count(), -(-n // _CHUNK))
     foresee(
         n * (8 * kept + 40 * k) + 20 * W.indices.size + n_threads * walks.room_bytes(n), for_work(),
@@ -133,8 +133,9 @@ def _joined(nearest: Array, masses: FloatArray) -> Graph:
     n = nearest.shape[0]
     is_there = nearest >= 0
     indptr = np.r_[0, np.cumsum(is_there.sum(axis=1))]
-    listed = nearest[is_there]
+    listed = nearest.ravel() if is_there.all() else nearest[is_there]
     directed = sp.csr_matrix((np.ones(listed.size, np.int8), listed, indptr), shape=(n, n))
     reverse = directed.T.tocsr()
     both = reverse.T.tocsr() + reverse  # the neighbours of each vertex in order: quicker than by sorting them
-    return Graph(both.indptr.astype(np.int64), both.indices.astype(np.int32), both.data.astype(np.float64), masses)
+    indices = both.indices.astype(np.int32, copy=False)
+    return Graph(both.indptr.astype(np.int64), indices, both.data.astype(np.float64), masses)

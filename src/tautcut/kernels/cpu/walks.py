@@ -25,7 +25,7 @@ _TIE = 1e-3  # visits that differ by this share of themselves count as equal
 _SHARE = LANES  # its share of the tolerance
 _MARKS = LANES + 1  # what a group of walks has seen of it, as bits:
 _REACHED, _PASSED, _QUEUED, _START = 1, 2, 4, 8
-_INFINITY = 0x7F800000  # its bits as a whole number
+_OFTEN_BELOW = 4 << 23  # as whole numbers: a sixteenth of a float, where the bar lies more often than not
 _NAN = -1  # the bits of one: nothing lies above it, and as a whole number it comes before 0
 
 
@@ -238,8 +238,21 @@ def _find_bars(score: Array, n: int, rank: int, bars: Array) -> None:
     """
     one, nothing = full(np.float32(1), LANES), full(np.float32(0), LANES)
     numbers = bars.view(np.int32)
-    numbers[0], numbers[1], bars[2] = _INFINITY, _NAN, 0.0
-    n_open = LANES
+    n_above, top = nothing, nothing
+    for a in range(n):
+        here = load(score, a, LANES)
+        n_above = n_above + where_greater(here, nothing, one, nothing)
+        top = where_greater(here, top, here, top)
+    store(bars, 3, n_above)
+    store(bars, 2, top)
+    n_open = 0
+    for lane in range(LANES):
+        if bars[3, lane] <= rank:
+            bars[0, lane], numbers[1, lane], bars[2, lane] = 0.0, _NAN, 0.0
+        else:
+            numbers[0, lane], bars[1, lane] = numbers[2, lane], 0.0
+            numbers[2, lane] = max(numbers[2, lane] - _OFTEN_BELOW, numbers[2, lane] // 2)
+            n_open += 1
     while n_open:
         bar, n_above = load(bars, 2, LANES), nothing
         for a in range(n):
@@ -247,10 +260,11 @@ def _find_bars(score: Array, n: int, rank: int, bars: Array) -> None:
         store(bars, 3, n_above)
         n_open = 0
         for lane in range(LANES):
-            numbers[1 if bars[3, lane] > rank else 0, lane] = numbers[2, lane]
-            if bars[3, lane] != rank and numbers[0, lane] - numbers[1, lane] > 1:
-                numbers[2, lane] = (numbers[0, lane] + numbers[1, lane]) // 2
-                n_open += 1
+            if numbers[0, lane] - numbers[1, lane] > 1:
+                numbers[1 if bars[3, lane] > rank else 0, lane] = numbers[2, lane]
+                if bars[3, lane] != rank and numbers[0, lane] - numbers[1, lane] > 1:
+                    numbers[2, lane] = (numbers[0, lane] + numbers[1, lane]) // 2
+                    n_open += 1
 
 
 @absorbed
