@@ -63,6 +63,13 @@ def test_a_climb_that_is_too_high_ends_an_excursion(pocket, monkeypatch):
     np.testing.assert_array_equal(after_excursions(problem, alone).labels, alone)
 
 
+def test_hubs_stay(pocket, monkeypatch):
+    problem, wrong, _ = pocket
+    alone, _, _ = descend(finest_level(problem.graph, problem.is_labelled), wrong, problem.lam, np.ones(2))
+    monkeypatch.setattr(module, "_HUB", POCKET)  # each vertex of the pocket has more neighbours
+    np.testing.assert_array_equal(after_excursions(problem, alone).labels[2 * N :], alone[2 * N :])
+
+
 def test_no_cluster_becomes_too_small(pocket):
     problem, wrong, _ = pocket
     first = int((wrong == 0).sum())

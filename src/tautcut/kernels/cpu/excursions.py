@@ -19,7 +19,8 @@ from tautcut.kernels.cpu.sharing import even_shares, share
 _CLIMB = 40.0  # edges of mean weight: where what they add to (P) when they are cut is lost, an excursion ends
 _LONGEST = 300  # vertices of an excursion,
 _PATIENCE = 60  # and so many in a row that find no lower (P)
-_BESIDE = 1000  # vertices that wait to follow, at most; those of a hub would be too many
+_BESIDE = 1000  # vertices that wait to follow, at most,
+_HUB = 1000  # neighbours: a vertex with more of them stays where it is, as it would be looked at from each of them
 _MOST_SWEEPS = 10  # over the vertices beside which something has moved
 _WORK_OF_EDGE = 400  # looks at edges and at waiting vertices, for each directed edge, that all may take together
 _LEAST_GAIN = 1e-9  # of the two terms: what an excursion gains less is rounding
@@ -60,7 +61,8 @@ def excursions(
     cut, masses = np.zeros(lam.size), np.zeros(lam.size)
     add_up(level, moved, cut, masses)
     is_border = border(level, moved)
-    is_active = is_border & ~level.is_fixed
+    may_move = ~level.is_fixed & (np.diff(level.indptr) <= _HUB)
+    is_active = is_border & may_move
     n_active = int(is_active.sum())
     if n_active and not is_wide(level):
         climb, most = _CLIMB * float(level.weights.mean()), _WORK_OF_EDGE * level.indices.size // n_active
@@ -68,16 +70,17 @@ def excursions(
         n_places = even_shares(level.indptr).size
         places = np.searchsorted(np.cumsum(is_active), np.linspace(0, n_active, n_places))
         places[-1] = moved.size
-        share(_look_out, places, level, moved, is_border, is_active, *bounds)
-        _excursions(level, moved, is_border, is_active, *bounds)
+        share(_look_out, places, level, moved, may_move, is_border, is_active, *bounds)
+        _excursions(level, moved, may_move, is_border, is_active, *bounds)
         add_up(level, moved, cut, masses)
     return moved, cut, masses
 
 
 @compiled
 def _look_out(
-    first: int, last: int, level: Level, labels: IntArray, is_border: BoolArray, is_active: BoolArray, cut: FloatArray,
-    masses: FloatArray, lam: FloatArray, smallest: FloatArray, climb: float, most: int,
+    first: int, last: int, level: Level, labels: IntArray, may_move: BoolArray, is_border: BoolArray,
+    is_active: BoolArray, cut: FloatArray, masses: FloatArray, lam: FloatArray, smallest: FloatArray, climb: float,
+    most: int,
 ) -> None:  # fmt: skip
     """Let those of the vertices [first, last) rest from which no excursion would lower (P) as things are.
 
@@ -87,23 +90,23 @@ def _look_out(
     own_labels = labels.copy()
     for seed in range(first, last):
         if is_active[seed]:
-            is_active[seed] = _excursion(level, own_labels, clusters, seed, is_border, room, False) > 0
+            is_active[seed] = _excursion(level, own_labels, clusters, seed, may_move, is_border, room, False) > 0
 
 
 @compiled
 def _excursions(
-    level: Level, labels: IntArray, is_border: BoolArray, is_active: BoolArray, cut: FloatArray, masses: FloatArray,
-    lam: FloatArray, smallest: FloatArray, climb: float, most: int,
+    level: Level, labels: IntArray, may_move: BoolArray, is_border: BoolArray, is_active: BoolArray, cut: FloatArray,
+    masses: FloatArray, lam: FloatArray, smallest: FloatArray, climb: float, most: int,
 ) -> None:  # fmt: skip
     """Excursions from active vertices, and from those beside what they have moved. Overwrites all arrays but bounds."""
     clusters, room = _Clusters(cut, masses, lam, smallest, masses.sum(), climb, most), _room(labels.size, lam.size)
     for _ in range(_MOST_SWEEPS):
         has_gained = False
         for seed in range(labels.size):
-            if not is_active[seed] or level.is_fixed[seed]:
+            if not is_active[seed] or not may_move[seed]:
                 continue
             is_active[seed] = False
-            n_kept = _excursion(level, labels, clusters, seed, is_border, room, True)
+            n_kept = _excursion(level, labels, clusters, seed, may_move, is_border, room, True)
             has_gained |= n_kept > 0
             for k in range(n_kept):
                 for e in range(level.indptr[room.trail[k]], level.indptr[room.trail[k] + 1]):
@@ -138,8 +141,9 @@ def _nearest_other(level: Level, labels: IntArray, i: int, towards: FloatArray) 
 
 @absorbed
 def _excursion(
-    level: Level, labels: IntArray, clusters: _Clusters, seed: int, is_border: BoolArray, room: _Room, stays: bool
-) -> Any:
+    level: Level, labels: IntArray, clusters: _Clusters, seed: int, may_move: BoolArray, is_border: BoolArray,
+    room: _Room, stays: bool,
+) -> Any:  # fmt: skip
     """One excursion that `seed` begins, to the other cluster that it has most weight to.
 
     Returns how many vertices of the trail lower (P) most; they stay, and are booked, if it `stays`.
@@ -190,7 +194,7 @@ def _excursion(
         most -= level.indptr[j + 1] - level.indptr[j]
         for e in range(level.indptr[j], level.indptr[j + 1]):
             i, w = level.indices[e], level.weights[e]
-            if labels[i] != a or level.is_fixed[i]:
+            if labels[i] != a or not may_move[i]:
                 continue
             if room.place[i] >= 0:
                 room.inside[room.place[i]] -= w
