@@ -70,6 +70,15 @@ def test_exact_graph_is_the_brute_force_graph(k):
     assert np.all(expected.sum(axis=1) >= k)
 
 
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo"])
+def test_sparse_points_in_half_precision_are_points(kind):  # SciPy has such matrices, and cannot copy them
+    X = sp.coo_matrix(np.round(POINTS * 8) / 8).asformat(kind)
+    expected = knn_graph(X, 5)
+    X.data = X.data.astype(np.float16)
+    assert np.array_equal(dense(knn_graph(X, 5)), dense(expected))
+    assert X.data.dtype == np.float16
+
+
 @pytest.mark.parametrize("offset", [0.0, 1e6, -1e9])
 def test_a_large_offset_changes_nothing(offset):
     X = offset + np.random.default_rng(2).integers(0, 1000, size=(300, 5)) / 8

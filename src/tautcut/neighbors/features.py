@@ -61,7 +61,7 @@ def _csr(X: Any, name: str) -> SparseMatrix:
     real_dtype(name, X.dtype)
     if len(X.shape) != 2:
         raise InputError(f"{name} must be 2-D, one row per point; found shape {X.shape}.")
-    features = sp.csr_matrix(X, dtype=np.float64, copy=True)
+    features = sp.csr_matrix(X.astype(np.float64, copy=True))  # SciPy cannot copy half precision as it is
     features.sum_duplicates()
     return features
 
